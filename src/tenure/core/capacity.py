@@ -1,0 +1,254 @@
+"""Which hosts are free, for how much, and who may add to them: the book-keeping below placement.
+
+Sets of hosts are integers used as bit masks: bit i is host i of ``Capacity.hosts``. Units as in ``model``:
+whole GPUs, thousandths of a CPU, MiB, amounts in thousandths of a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Self
+
+from tenure.core.model import GPU, Host, Role, Slots
+
+_SHAPES_KEPT = 4096
+"""How many (GPUs, CPUs, memory) shapes a layout remembers the suitable hosts of."""
+
+
+@lru_cache(maxsize=_SHAPES_KEPT)
+def bits_of(gpus: tuple[int, ...]) -> int:
+    """The bit mask of GPU indices."""
+    bits = 0
+    for gpu in gpus:
+        bits |= 1 << gpu
+    return bits
+
+
+@lru_cache(maxsize=_SHAPES_KEPT)
+def lowest(bits: int, count: int) -> tuple[int, ...]:
+    """The indices of the ``count`` lowest bits set."""
+    indices = []
+    for _ in range(count):
+        low = bits & -bits
+        indices.append(low.bit_length() - 1)
+        bits ^= low
+    return tuple(indices)
+
+
+class Layout:
+    """What never changes about the hosts; shared by a room and all its forks."""
+
+    __slots__ = ("_shapes", "_values", "all", "by_size", "full", "hosts", "index", "largest")
+
+    def __init__(self, hosts: Sequence[Host]) -> None:
+        self.hosts = tuple(hosts)
+        self.index = {host.name: i for i, host in enumerate(self.hosts)}
+        if len(self.index) != len(self.hosts):
+            raise ValueError("host names must differ within a cluster")
+        self.all = (1 << len(self.hosts)) - 1
+        self.full = [(1 << host.gpus) - 1 for host in self.hosts]
+        self.largest = max((host.gpus for host in self.hosts), default=0)
+        self.by_size: dict[int, int] = {}
+        """Number of GPUs -> mask of the hosts built with that many."""
+        for i, host in enumerate(self.hosts):
+            self.by_size[host.gpus] = self.by_size.get(host.gpus, 0) | 1 << i
+        self._values: dict[str, dict[str, int]] = {}
+        self._shapes: dict[tuple[int, int, int], int] = {}
+
+    def values(self, key: str) -> dict[str, int]:
+        """Value of label ``key`` -> mask of the hosts that have it, in the order of the values' names."""
+        found = self._values.get(key)
+        if found is None:
+            masks: dict[str, int] = {}
+            for i, host in enumerate(self.hosts):
+                value = host.label(key)
+                if value is not None:
+                    masks[value] = masks.get(value, 0) | 1 << i
+            found = self._values[key] = dict(sorted(masks.items()))
+        return found
+
+    def suits(self, role: Role) -> int:
+        """Mask of the hosts that, empty, could take one replica."""
+        shape = (role.gpus, role.cpus, role.mem)
+        mask = self._shapes.get(shape)
+        if mask is None:
+            mask = 0
+            for i, host in enumerate(self.hosts):
+                if host.gpus >= role.gpus and host.cpus >= role.cpus and host.mem >= role.mem:
+                    mask |= 1 << i
+            if len(self._shapes) >= _SHAPES_KEPT:
+                self._shapes.clear()
+            self._shapes[shape] = mask
+        return mask
+
+
+class Capacity:
+    """The free resources of one cluster's hosts.
+
+    A GPU is held at most twice: by its holder and by one claim that waits for that holder to leave; it is
+    free when nobody holds it. CPUs and memory are plain sums and go negative while a claim waits for its
+    victims. ``free_gpus`` counts the free GPUs on open hosts.
+    """
+
+    __slots__ = (
+        "_by_free",
+        "_cpus",
+        "_doubled",
+        "_held",
+        "_layout",
+        "_mem",
+        "_open",
+        "_untouched",
+        "free_gpus",
+        "hosts",
+        "index",
+    )
+
+    def __init__(self, hosts: Sequence[Host]) -> None:
+        """Every host open and empty. Raises ValueError when two hosts have the same name."""
+        layout = self._layout = Layout(hosts)
+        self.hosts = layout.hosts
+        self.index = layout.index
+        self._held = [0] * len(self.hosts)
+        self._doubled = [0] * len(self.hosts)
+        self._cpus = [host.cpus for host in self.hosts]
+        self._mem = [host.mem for host in self.hosts]
+        self._open = layout.all
+        self._untouched = layout.all  # hosts with all their CPUs and memory free
+        self._by_free = [layout.by_size.get(count, 0) for count in range(layout.largest + 1)]
+        self.free_gpus = sum(host.gpus for host in self.hosts)
+
+    def fork(self) -> Self:
+        """A copy to try things on; the facts about the hosts are shared."""
+        other = type(self).__new__(type(self))
+        other._layout = self._layout
+        other.hosts = self.hosts
+        other.index = self.index
+        other._held = self._held.copy()
+        other._doubled = self._doubled.copy()
+        other._cpus = self._cpus.copy()
+        other._mem = self._mem.copy()
+        other._open = self._open
+        other._untouched = self._untouched
+        other._by_free = self._by_free.copy()
+        other.free_gpus = self.free_gpus
+        return other
+
+    def set_open(self, host: str, is_open: bool) -> None:
+        """A closed host takes no new replicas; what is held there stays. Raises KeyError: no such host."""
+        i = self.index[host]
+        if is_open != bool(self._open >> i & 1):
+            self._open ^= 1 << i
+            free = (self._layout.full[i] & ~self._held[i]).bit_count()
+            self.free_gpus += free if is_open else -free
+
+    def is_open(self, host: str) -> bool:
+        """Raises KeyError when there is no such host."""
+        return bool(self._open >> self.index[host] & 1)
+
+    def whole_free(self) -> int:
+        """Number of open hosts that have GPUs, all of them free."""
+        return self._whole(self._open).bit_count()
+
+    def take(self, slots: Iterable[Slots]) -> None:
+        """Hold these slots; GPUs that are held already become claimed as well.
+
+        Raises ValueError when a GPU is claimed already or does not exist, KeyError for an unknown host; then
+        nothing is taken.
+        """
+        done: list[Slots] = []
+        for slot in slots:
+            try:
+                self._take(slot)
+            except (KeyError, ValueError):
+                self.give(done)
+                raise
+            done.append(slot)
+
+    def give(self, slots: Iterable[Slots]) -> None:
+        """Undo one ``take``: of a GPU that is held and claimed one of the two stays.
+
+        Raises ValueError when a GPU is not held, KeyError for an unknown host; then nothing is given back.
+        """
+        done: list[Slots] = []
+        for slot in slots:
+            try:
+                self._give(slot)
+            except (KeyError, ValueError):
+                self.take(done)
+                raise
+            done.append(slot)
+
+    def _take(self, slot: Slots) -> None:
+        i = self.index[slot.host]
+        bits = bits_of(slot.gpus)
+        bad = bits & (self._doubled[i] | ~self._layout.full[i])
+        if bad:
+            gpu = lowest(bad, 1)[0]
+            raise ValueError(f"host {slot.host}: GPU {gpu} is claimed already or does not exist")
+        held = self._held[i]
+        self._doubled[i] |= held & bits
+        self._settle(i, held | bits, -slot.cpus, -slot.mem)
+
+    def _give(self, slot: Slots) -> None:
+        i = self.index[slot.host]
+        bits = bits_of(slot.gpus)
+        held = self._held[i]
+        bad = bits & ~held
+        if bad:
+            raise ValueError(f"host {slot.host}: GPU {lowest(bad, 1)[0]} is not held")
+        both = self._doubled[i] & bits
+        self._doubled[i] &= ~bits
+        self._settle(i, held & ~(bits & ~both), slot.cpus, slot.mem)
+
+    def _settle(self, i: int, held: int, cpus: int, mem: int) -> None:
+        """Host ``i`` now has ``held``, and ``cpus`` and ``mem`` more free; put it in the right masks."""
+        full, bit = self._layout.full[i], 1 << i
+        old, new = (full & ~self._held[i]).bit_count(), (full & ~held).bit_count()
+        self._held[i] = held
+        if old != new:
+            self._by_free[old] ^= bit
+            self._by_free[new] ^= bit
+            if self._open & bit:
+                self.free_gpus += new - old
+        self._cpus[i] += cpus
+        self._mem[i] += mem
+        if self._cpus[i] == self.hosts[i].cpus and self._mem[i] == self.hosts[i].mem:
+            self._untouched |= bit
+        else:
+            self._untouched &= ~bit
+
+    def amount(self, slots: Sequence[Slots]) -> int:
+        """What these slots of one job are charged, in thousandths of a GPU (rule 1).
+
+        Per host the largest of the GPUs, the CPU share and the memory share of the host, rounded up, summed
+        over the hosts. Raises KeyError for an unknown host.
+        """
+        used: dict[str, tuple[int, int, int]] = {}
+        for slot in slots:
+            gpus, cpus, mem = used.get(slot.host, (0, 0, 0))
+            used[slot.host] = (gpus + len(slot.gpus), cpus + slot.cpus, mem + slot.mem)
+        total = 0
+        for name, (gpus, cpus, mem) in used.items():
+            host = self.hosts[self.index[name]]
+            whole = host.gpus * GPU
+            total += max(gpus * GPU, _share(cpus, host.cpus, whole), _share(mem, host.mem, whole))
+        return total
+
+    def _whole(self, mask: int) -> int:
+        """The hosts of ``mask`` that have GPUs, all of them free."""
+        whole = 0
+        for size, hosts in self._layout.by_size.items():
+            if size:
+                whole |= self._by_free[size] & hosts & mask
+        return whole
+
+    def _free_in(self, mask: int) -> int:
+        """Free GPUs on the hosts of ``mask``, open or not."""
+        return sum(count * (hosts & mask).bit_count() for count, hosts in enumerate(self._by_free))
+
+
+def _share(used: int, of: int, whole: int) -> int:
+    """``used`` of ``of`` as a share of ``whole``, rounded up; 0 where the host has none of it."""
+    return -(-used * whole // of) if of else 0
