@@ -1,4 +1,4 @@
-"""The metrics of ``/metrics``, in one place: the server exports these, alert rules and dashboards use no others."""
+"""All metrics of ``/metrics``: the server exports these, and alert rules and dashboards use no others."""
 
 from __future__ import annotations
 
