@@ -157,11 +157,15 @@ class Room(Capacity):
         The parts with the most room come first, but the last one is the smallest that is enough.
         """
         largest = max(roles, key=_size)
-        parts = sorted(parts, key=lambda part: (-self._replicas(largest, part), -self._free_in(part)))
+
+        def size(part: int) -> tuple[int, int]:
+            return self._replicas(largest, part), self._free_in(part)
+
+        parts = sorted(parts, key=size, reverse=True)
         union = 0
         for n, part in enumerate(parts):
             if self._attempt(roles, union | part) is not None:
-                for last in reversed(parts[n:]):
+                for last in sorted(parts[n:], key=size):
                     attempt = self._attempt(roles, union | last)
                     if attempt is not None:
                         return n + 1, union | last, attempt
