@@ -1,0 +1,1 @@
+"""A demonstration: a small organisation, and a training program that behaves well under eviction."""
