@@ -134,9 +134,7 @@ class Room(Capacity):
         attempt = _Try(self, domain, roles)
         return attempt if attempt.failed is None else None
 
-    def _prefer(
-        self, roles: Sequence[Role], domains: list[int], label: Label
-    ) -> tuple[list[int], _Try] | None:
+    def _prefer(self, roles: Sequence[Role], domains: list[int], label: Label) -> tuple[list[int], _Try] | None:
         """The domains with a preferred label satisfied, or nearly, and a placement there, if there is one."""
         narrowed = self._narrow(domains, (label,))
         attempt = self._first(roles, narrowed)

@@ -1,0 +1,62 @@
+"""Apply a plan to the state, whole. Live passes and restarts go through here alike."""
+
+from __future__ import annotations
+
+from tenure.core import effects
+from tenure.core.decisions import Claim, Evict, Plan, Start, Stop
+from tenure.core.lifecycle import Step
+from tenure.core.model import MINUTE
+from tenure.core.state import Attempt, Due, Job, State, StopRecord
+
+
+def apply(state: State, plan: Plan) -> None:
+    """Make ``plan`` true. Raises KeyError, ValueError or LifecycleError when it does not fit the state."""
+    match plan:
+        case Start():
+            job = state.jobs[plan.job_id]
+            attempt = _attempt(state, job, plan)
+            effects.take(state, job, attempt)
+            effects.move(state, job, Step.START, plan.because)
+            effects.open_spans(state, attempt, plan.at)
+        case Claim():
+            job = state.jobs[plan.job_id]
+            attempt = _attempt(state, job, plan)
+            for victim in plan.victims:
+                evict(state, plan.cluster, victim, plan.at)
+                attempt.waiting_for.add(victim.attempt_id)
+                state.claims.setdefault(victim.attempt_id, set()).add(attempt.id)
+            effects.take(state, job, attempt)
+            effects.move(state, job, Step.CLAIM, plan.because)
+        case Stop():
+            victim_of = state.attempts[plan.victim.attempt_id]
+            evict(state, victim_of.cluster, plan.victim, plan.at)
+
+
+def evict(state: State, cluster: str, victim: Evict, at: int) -> None:
+    """Stop one victim of a plan and count it towards the cap."""
+    attempt = state.attempts[victim.attempt_id]
+    job = state.jobs[attempt.job_id]
+    record = StopRecord(victim.because, victim.gainer, victim.warn_at, victim.kill_at, victim.release_by)
+    effects.stopping(state, job, attempt, record)
+    job.evictions += 1
+    job.evictions_since_checkpoint += 1
+    recent = state.clusters[cluster].recent_evictions
+    recent.append(at)
+    while recent and recent[0] <= at - MINUTE:
+        recent.popleft()
+    state.due(at + MINUTE, Due.EVICTION_CAP, cluster)
+
+
+def _attempt(state: State, job: Job, plan: Start | Claim) -> Attempt:
+    return Attempt(
+        id=plan.attempt_id,
+        job_id=job.id,
+        number=job.attempts + 1,
+        cluster=plan.cluster,
+        leaf=job.leaf,
+        user=job.spec.user,
+        slots=plan.slots,
+        amount=plan.amount,
+        min_runtime=job.spec.contract.min_runtime,
+        planned_at=plan.at,
+    )

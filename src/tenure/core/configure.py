@@ -1,0 +1,94 @@
+"""Apply a whole configuration: clusters and hosts, policy, tree. Nothing that runs is disturbed by it.
+
+``admission.check_config`` has refused what cannot be applied (hosts in use that would vanish, and the like).
+"""
+
+from __future__ import annotations
+
+from tenure.core import effects
+from tenure.core.events import ConfigApplied
+from tenure.core.model import HostState
+from tenure.core.placement import Room
+from tenure.core.state import ClusterState, Due, HostRecord, State
+from tenure.core.tree import Tree, moves
+
+
+def apply_config(state: State, event: ConfigApplied) -> None:
+    """From ``state.now`` on the configuration of ``event`` holds; the past is not rewritten."""
+    for job in state.jobs.values():
+        state.dequeue(job)
+    state.policy = event.policy
+    old = state.tree
+    tree = Tree(event.budgets, event.grants)
+    if old is not None:
+        _follow_moves(state, old, tree)
+    state.tree, state.budgets, state.grants = tree, event.budgets, event.grants
+    known = state.clusters
+    state.clusters = {}
+    for spec in event.clusters:
+        cluster = ClusterState(spec)
+        if spec.name in known:
+            _carry_over(state, cluster, known[spec.name])
+        for host in spec.hosts:
+            record = cluster.hosts.setdefault(host.name, HostRecord(HostState.HEALTHY, state.now))
+            effects.set_host_state(cluster, host.name, record.state)
+        state.clusters[spec.name] = cluster
+        effects.refresh_entitlement(state, cluster, state.now)
+    for job in state.jobs.values():
+        if not job.state.active:
+            state.enqueue(job)
+    change = tree.next_change(state.now)
+    if change is not None:
+        state.due(change, Due.GRANT, "")
+
+
+def _carry_over(state: State, cluster: ClusterState, before: ClusterState) -> None:
+    """Keep the ledger, host states and what is held; the room is made anew since hosts may have changed."""
+    cluster.ledger = before.ledger
+    cluster.recent_evictions = before.recent_evictions
+    cluster.exposed, cluster.exposed_gpus = before.exposed, before.exposed_gpus
+    cluster.unallocated, cluster.unallocated_gpus = before.unallocated, before.unallocated_gpus
+    cluster.grown, cluster.evictable = before.grown + 1, before.evictable + 1
+    names = {host.name for host in cluster.spec.hosts}
+    cluster.hosts = {name: record for name, record in before.hosts.items() if name in names}
+    rebuild_room(state, cluster)
+
+
+def rebuild_room(state: State, cluster: ClusterState) -> None:
+    """A room with the hosts of the declaration, in which what every attempt holds or claims is taken."""
+    cluster.room = Room(cluster.spec.hosts)
+    for name, record in cluster.hosts.items():
+        effects.set_host_state(cluster, name, record.state)
+    for attempt_id in sorted(state.attempts):
+        attempt = state.attempts[attempt_id]
+        if attempt.cluster == cluster.spec.name:
+            cluster.room.take(attempt.slots)
+            for host in attempt.hosts():
+                cluster.on_host[host].add(attempt_id)
+
+
+def _follow_moves(state: State, old: Tree, new: Tree) -> None:
+    """Point live jobs at their budgets' new places; running spans are split, so the past ages where it was."""
+    moved = moves(new.budgets)
+    held: list[tuple[str, str]] = []
+    for job in state.jobs.values():
+        budget = _new_path(job.budget, moved, old, new)
+        leaf = new.leaf_of(budget)
+        if leaf != job.leaf and job.attempt is not None:
+            held.append((job.attempt.id, leaf))
+        if (budget, leaf) != (job.budget, job.leaf):
+            job.budget, job.leaf = budget, leaf
+            state.touched_jobs.add(job.id)
+    for attempt_id, leaf in held:
+        effects.change_leaf(state, state.attempts[attempt_id], leaf, state.now)
+
+
+def _new_path(path: str, moved: dict[str, str], old: Tree, new: Tree) -> str:
+    """Where the budget ``path`` is after the moves: itself or its nearest moved ancestor may have moved."""
+    line = old.line(path)
+    for ancestor in reversed(line):
+        if ancestor in moved:
+            candidate = moved[ancestor] + path[len(ancestor) :]
+            if candidate in new.nodes:
+                return candidate
+    return path

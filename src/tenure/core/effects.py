@@ -1,0 +1,193 @@
+"""The few ways in which attempts change what is held, owed and promised. Everything else goes through these."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tenure.core.ledger import Kind, OpenSpan
+from tenure.core.lifecycle import Step, advance
+from tenure.core.model import HostState, JobSpec
+from tenure.core.reasons import Because
+from tenure.core.state import Attempt, ClusterState, Due, Job, State, StopRecord
+
+HISTORY = 20
+"""Steps that a job remembers."""
+
+
+def move(state: State, job: Job, step: Step, because: Because) -> None:
+    """Advance a job in the lifecycle table. Raises LifecycleError for a pair that is not in it."""
+    job.state = advance(job.id, job.state, step, job.history)
+    job.history.append(f"{state.now} {step}: {because.reason}")
+    del job.history[:-HISTORY]
+    job.last = because
+    state.touched_jobs.add(job.id)
+
+
+def take(state: State, job: Job, attempt: Attempt) -> None:
+    """Give the job an attempt: GPUs are withheld from now on, and its promise counts."""
+    cluster = state.clusters[attempt.cluster]
+    state.dequeue(job)
+    job.attempt = attempt
+    job.attempts = attempt.number
+    state.attempts[attempt.id] = attempt
+    cluster.room.take(attempt.slots)
+    for host in attempt.hosts():
+        cluster.on_host[host].add(attempt.id)
+    if attempt.charged:
+        promise(cluster, attempt, fixed=attempt.amount * attempt.min_runtime)
+    state.touched_jobs.add(job.id)
+
+
+def open_spans(state: State, attempt: Attempt, at: int) -> None:
+    """GPUs are assigned: occupancy begins, protected when charged, until all replicas run."""
+    cluster = state.clusters[attempt.cluster]
+    attempt.started_at = at
+    cluster.ledger.open_span(attempt.id, OpenSpan(attempt.leaf, attempt.user, attempt.kind, attempt.amount, at))
+    if not attempt.charged:
+        attempt.promised_until = at + state.policy.unallocated_turn
+        promise(cluster, attempt, amount=attempt.amount, end=attempt.promised_until)
+        state.due(attempt.promised_until, Due.TURN_OVER, attempt.id)
+        cluster.unallocated.setdefault(attempt.leaf, {})[attempt.id] = attempt
+        cluster.unallocated_gpus += attempt.gpus
+        cluster.evictable += 1
+    state.due(at + cluster.spec.start_timeout, Due.START_TIMEOUT, attempt.id)
+
+
+def all_up(state: State, job: Job, attempt: Attempt, at: int) -> None:
+    """All replicas run: ``min_runtime`` and the timeout begin."""
+    cluster = state.clusters[attempt.cluster]
+    attempt.running_since = at
+    if attempt.charged:
+        end = at + attempt.min_runtime
+        attempt.protected_until = end
+        if attempt.stop is None:
+            promise(cluster, attempt, fixed=-attempt.amount * attempt.min_runtime, amount=attempt.amount, end=end)
+            attempt.promised_until = end
+        state.due(end, Due.EXPOSED, attempt.id)
+    if job.spec.timeout is not None:
+        state.due(at + job.spec.timeout, Due.TIMEOUT, attempt.id)
+    state.touched_jobs.add(job.id)
+
+
+def promise_over(state: State, attempt: Attempt) -> None:
+    """What was promised has been kept, or is void: it no longer counts in C."""
+    cluster = state.clusters[attempt.cluster]
+    if attempt.promised_until is not None:
+        promise(cluster, attempt, amount=-attempt.amount, end=attempt.promised_until)
+        attempt.promised_until = None
+    elif attempt.charged and attempt.running_since is None and attempt.stop is None:
+        promise(cluster, attempt, fixed=-attempt.amount * attempt.min_runtime)
+
+
+def expose(state: State, attempt: Attempt) -> None:
+    """Its protection is over: it runs on for as long as nothing that outranks it needs its GPUs."""
+    if attempt.stop is not None:
+        return
+    promise_over(state, attempt)
+    cluster = state.clusters[attempt.cluster]
+    cluster.exposed.setdefault(attempt.leaf, {})[attempt.id] = attempt
+    cluster.count_exposed(state.the_tree().line(attempt.leaf), attempt.gpus)
+    cluster.evictable += 1
+
+
+def turn_over(state: State, attempt: Attempt) -> None:
+    """An unallocated attempt has had its hour: its peers may evict it."""
+    promise_over(state, attempt)
+    state.clusters[attempt.cluster].evictable += 1
+
+
+def forget_evictable(state: State, attempt: Attempt) -> None:
+    """Take an attempt out of the indices of what may be evicted."""
+    cluster = state.clusters[attempt.cluster]
+    for index in (cluster.exposed, cluster.unallocated):
+        leaf = index.get(attempt.leaf)
+        if leaf is not None and leaf.pop(attempt.id, None) is not None:
+            if not leaf:
+                del index[attempt.leaf]
+            if index is cluster.exposed:
+                cluster.count_exposed(state.the_tree().line(attempt.leaf), -attempt.gpus)
+            else:
+                cluster.unallocated_gpus -= attempt.gpus
+
+
+def stopping(state: State, job: Job, attempt: Attempt, record: StopRecord) -> None:
+    """Stop an attempt: its promise is void, nobody evicts it again; it occupies until it has released."""
+    promise_over(state, attempt)
+    forget_evictable(state, attempt)
+    attempt.stop = record
+    move(state, job, Step.STOP, record.because)
+    state.due(record.warn_at, Due.STOP, attempt.id)
+    state.due(record.kill_at, Due.STOP, attempt.id)
+    state.due(record.release_by, Due.RELEASE_BY, attempt.id)
+
+
+def release(state: State, job: Job, attempt: Attempt, at: int, because: Because) -> None:
+    """The attempt is over, or its claim is dropped: GPUs go back, the span is closed and kept."""
+    cluster = state.clusters[attempt.cluster]
+    promise_over(state, attempt)
+    forget_evictable(state, attempt)
+    if attempt.started_at is not None:
+        state.closed_spans.append((attempt.cluster, cluster.ledger.close_span(attempt.id, at)))
+    cluster.room.give(attempt.slots)
+    for host in attempt.hosts():
+        cluster.on_host[host].discard(attempt.id)
+    cluster.grown += 1
+    del state.attempts[attempt.id]
+    job.attempt = None
+    state.ended_attempts.append((attempt, because))
+    for victim in attempt.waiting_for:
+        state.claims.get(victim, set()).discard(attempt.id)
+    if any(host in cluster.draining for host in attempt.hosts()):
+        refresh_entitlement(state, cluster, at)
+    state.touched_jobs.add(job.id)
+
+
+def set_host_state(cluster: ClusterState, host: str, to: HostState) -> None:
+    """Keep the room and the set of draining hosts in step with a host's state."""
+    cluster.room.set_open(host, to is HostState.HEALTHY)
+    (cluster.draining.add if to is HostState.DRAINING else cluster.draining.discard)(host)
+    cluster.grown += 1
+
+
+def refresh_entitlement(state: State, cluster: ClusterState, at: int) -> None:
+    """Allocations x healthy GPUs as they are from ``at`` on."""
+    gpus = sum(h.gpus for h in cluster.spec.hosts)
+    allocations = state.the_tree().allocations(cluster.spec.name, gpus, at)
+    cluster.ledger.set_allocations(allocations, cluster.healthy_gpus(), at)
+
+
+def change_leaf(state: State, attempt: Attempt, leaf: str, at: int) -> None:
+    """Its budget moved: the running span is split, the past stays where it was charged."""
+    cluster = state.clusters[attempt.cluster]
+    exposed = attempt.id in cluster.exposed.get(attempt.leaf, {})
+    unallocated = attempt.id in cluster.unallocated.get(attempt.leaf, {})
+    fixed = attempt.charged and attempt.running_since is None and attempt.stop is None
+    until = attempt.promised_until
+    promise_over(state, attempt)
+    forget_evictable(state, attempt)
+    if attempt.started_at is not None:
+        state.closed_spans.append((attempt.cluster, cluster.ledger.close_span(attempt.id, at)))
+    attempt.leaf = leaf
+    if attempt.started_at is not None:
+        span = OpenSpan(leaf, attempt.user, attempt.kind, attempt.amount, at)
+        cluster.ledger.open_span(attempt.id, span)
+    if until is not None:
+        attempt.promised_until = until
+        promise(cluster, attempt, amount=attempt.amount, end=until)
+    elif fixed:
+        promise(cluster, attempt, fixed=attempt.amount * attempt.min_runtime)
+    if exposed:
+        cluster.exposed.setdefault(leaf, {})[attempt.id] = attempt
+        cluster.count_exposed(state.the_tree().line(leaf), attempt.gpus)
+    if unallocated:
+        cluster.unallocated.setdefault(leaf, {})[attempt.id] = attempt
+        cluster.unallocated_gpus += attempt.gpus
+
+
+def promise(cluster: ClusterState, attempt: Attempt, *, fixed: int = 0, amount: int = 0, end: int = 0) -> None:
+    kind = Kind.CHARGED if attempt.charged else Kind.UNALLOCATED
+    cluster.ledger.promise(attempt.leaf, attempt.user, kind, fixed=fixed, amount=amount, end=end)
+
+
+def with_priority(spec: JobSpec, priority: int) -> JobSpec:
+    return replace(spec, priority=priority)

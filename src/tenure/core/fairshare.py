@@ -1,0 +1,151 @@
+"""Rule 4 to 7: usage ratios, the order of siblings, and who outranks whom. All comparisons are exact.
+
+A ``Standing`` is one cluster at one moment for one kind of usage. Everything in it is fixed but for the path that
+is charged during the pass, so figures and orders are computed once and forgotten only along that path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cmp_to_key
+from itertools import pairwise
+
+from tenure.core.ledger import Kind, Ledger
+from tenure.core.model import GPU, HOUR, Policy
+from tenure.core.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One node's numbers: usage plus commitments, and entitlement, over the lookback and over the last day.
+
+    ``used`` and ``used_recent`` are thousandths of a GPU x ms; the entitlements are that x ``denominator``.
+    """
+
+    used: int
+    entitled: int
+    used_recent: int
+    entitled_recent: int
+    denominator: int
+
+    def below_recent(self, shift: int = 0) -> bool:
+        """Below its allocation over the last day, with ``shift`` added to its usage."""
+        return (self.used_recent + shift) * self.denominator < self.entitled_recent
+
+    def ratio_ppm(self) -> int:
+        """The usage ratio in parts per million for people to read; -1 when it is entitled to nothing."""
+        return self.used * self.denominator * 1_000_000 // self.entitled if self.entitled else -1
+
+    def recent_ppm(self) -> int:
+        return self.used_recent * self.denominator * 1_000_000 // self.entitled_recent if self.entitled_recent else -1
+
+
+def compare(a: Figures, b: Figures, shift_a: int = 0, shift_b: int = 0) -> int:
+    """Rule 5's order of two siblings without the id: negative when ``a`` comes first, 0 on a tie.
+
+    ``shift_a`` and ``shift_b`` are added to their usage in both tests. An entitlement of 0 sorts last.
+    """
+    if not a.entitled or not b.entitled:
+        return (not a.entitled) - (not b.entitled)
+    below_a, below_b = a.below_recent(shift_a), b.below_recent(shift_b)
+    if below_a != below_b:
+        return -1 if below_a else 1
+    left = (a.used + shift_a) * b.entitled
+    right = (b.used + shift_b) * a.entitled
+    return (left > right) - (left < right)
+
+
+class Standing:
+    """Figures, orders and outranking of one cluster at ``now`` for charged or unallocated usage."""
+
+    def __init__(self, ledger: Ledger, tree: Tree, policy: Policy, kind: Kind, now: int) -> None:
+        self.ledger = ledger
+        self.tree = tree
+        self.policy = policy
+        self.kind = kind
+        self.now = now
+        self._figures: dict[str, Figures] = {}
+        self._orders: dict[str, list[str]] = {}
+        self._outranked: dict[tuple[str, str, int], bool] = {}
+
+    def figures(self, path: str) -> Figures:
+        known = self._figures.get(path)
+        if known is None:
+            known = self._figures[path] = self._measure(path)
+        return known
+
+    def _measure(self, path: str) -> Figures:
+        account = self.ledger.account(path)
+        now, policy = self.now, self.policy
+        promised = account.promised[self.kind].at(now)
+        return Figures(
+            account.usage(self.kind, now - policy.lookback, now) + promised,
+            self.ledger.entitlement(path, policy.lookback, policy.entitlement_floor, now),
+            account.usage(self.kind, now - policy.recent, now) + promised,
+            self.ledger.entitlement(path, policy.recent, policy.entitlement_floor, now),
+            self.tree.denominator(path),
+        )
+
+    def charged(self, leaf: str) -> None:
+        """Something was charged to ``leaf``: forget what was known along its path."""
+        for path in self.tree.line(leaf):
+            self._figures.pop(path, None)
+            self._orders.pop(path, None)
+        self._outranked.clear()
+
+    def order(self, path: str) -> Sequence[str]:
+        """Children of ``path``, first come first: below their last day's allocation, lower ratio, id."""
+        known = self._orders.get(path)
+        if known is None:
+            children = list(self.tree.nodes[path].children)  # sorted by id, and the sort below is stable
+            children.sort(key=cmp_to_key(self._compare))
+            known = self._orders[path] = children
+        return known
+
+    def _compare(self, a: str, b: str) -> int:
+        return compare(self.figures(a), self.figures(b))
+
+    def person_used(self, leaf: str, user: str) -> int:
+        """What the person was charged in this leaf over the lookback, promises included."""
+        account = self.ledger.people.get((leaf, user))
+        if account is None:
+            return 0
+        used = account.usage(self.kind, self.now - self.policy.lookback, self.now)
+        return used + account.promised[self.kind].at(self.now)
+
+    def fork(self, leaf: str, victim_leaf: str) -> tuple[str, str] | None:
+        """The two children of the lowest common ancestor, towards each leaf; None when it is one leaf."""
+        for a, b in zip(self.tree.line(leaf), self.tree.line(victim_leaf), strict=False):
+            if a != b:
+                return a, b
+        return None
+
+    def outranks(self, child: str, sibling: str, amount: int) -> bool:
+        """Rule 7 across budgets: ``child`` still comes strictly first after the margin. Ties never evict."""
+        key = (child, sibling, amount)
+        known = self._outranked.get(key)
+        if known is None:
+            margin = amount * self.policy.preemption_margin
+            known = compare(self.figures(child), self.figures(sibling), margin, -margin) < 0
+            self._outranked[key] = known
+        return known
+
+    def outranked(self, leaf: str, amount: int) -> Iterator[str]:
+        """Every sibling along the path of ``leaf`` that it outranks with a job of ``amount``."""
+        line = self.tree.line(leaf)
+        for parent, child in pairwise(line):
+            for sibling in self.tree.nodes[parent].children:
+                if sibling != child and self.outranks(child, sibling, amount):
+                    yield sibling
+
+    def entitled(self, leaf: str) -> bool:
+        """Whether the leaf has any share today."""
+        return self.ledger.account(leaf).allocation > 0
+
+
+def gpu_hours(amount_ms: int) -> str:
+    """Thousandths of a GPU x ms as GPU-hours with two digits, exactly rounded down, for people."""
+    sign = "-" if amount_ms < 0 else ""
+    hundredths = abs(amount_ms) * 100 // (GPU * HOUR)
+    return f"{sign}{hundredths // 100}.{hundredths % 100:02d}"

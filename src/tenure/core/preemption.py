@@ -1,0 +1,229 @@
+"""Rules 6 to 8: who may be evicted for a job, and the smallest sufficient set of victims.
+
+The search is a transaction on a fork of the room: nothing changes until the plan is applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tenure.core.decisions import Evict
+from tenure.core.fairshare import Standing
+from tenure.core.ledger import Kind
+from tenure.core.model import GPU, JobSpec, Slots
+from tenure.core.placement import Misfit, Room
+from tenure.core.reasons import Because, Number, Reason
+from tenure.core.state import Attempt, ClusterState, Job, State, margin_amount
+
+GENEROUS = 8
+"""Whole GPUs that a set of victims may free too many before a larger set is looked at last (rule 8)."""
+
+
+@dataclass(slots=True)
+class Contest:
+    """What decides a contest for GPUs in one cluster now: the state and both standings."""
+
+    state: State
+    cluster: ClusterState
+    charged: Standing
+    unallocated: Standing
+    now: int
+
+    def standing(self, kind: Kind) -> Standing:
+        return self.charged if kind is Kind.CHARGED else self.unallocated
+
+
+def evictable_bound(contest: Contest, job: Job) -> int:
+    """GPUs that evictions for ``job`` could free at most: cheap, and never too low."""
+    cluster = contest.cluster
+    if job.kind is Kind.UNALLOCATED:
+        return cluster.unallocated_gpus
+    bound = cluster.unallocated_gpus + cluster.exposed_gpus.get(job.leaf, 0)
+    for sibling in contest.charged.outranked(job.leaf, margin_amount(job.spec)):
+        bound += cluster.exposed_gpus.get(sibling, 0)
+    return bound
+
+
+def outranks(contest: Contest, job: Job, attempt: Attempt) -> bool:
+    """Whether ``job`` may evict the evictable ``attempt`` (rules 6 and 7)."""
+    if attempt.kind is Kind.UNALLOCATED:
+        if job.kind is Kind.CHARGED:
+            return True
+        if attempt.promised_until is not None:  # it has its first hour
+            return False
+    elif job.kind is Kind.UNALLOCATED:
+        return False
+    standing = contest.standing(job.kind)
+    split = standing.fork(job.leaf, attempt.leaf)
+    if split is None:
+        return job.spec.priority > contest.state.jobs[attempt.job_id].spec.priority
+    return standing.outranks(*split, margin_amount(job.spec))
+
+
+def charged_victims(contest: Contest, job: Job) -> Iterator[Attempt]:
+    """Exposed charged attempts that ``job`` outranks, rule 5 walked backwards: the least deserving first."""
+    yield from _walk(contest, contest.charged, contest.cluster.exposed, contest.state.the_tree().root, job)
+
+
+def unallocated_victims(contest: Contest, job: Job) -> Iterator[Attempt]:
+    """Unallocated attempts that ``job`` may evict, the budgets that had the most free time first."""
+    yield from _walk(contest, contest.unallocated, contest.cluster.unallocated, contest.state.the_tree().root, job)
+
+
+def _walk(
+    contest: Contest, standing: Standing, index: dict[str, dict[str, Attempt]], path: str, job: Job
+) -> Iterator[Attempt]:
+    node = contest.state.the_tree().nodes[path]
+    if node.children:
+        live = {line for leaf in index for line in contest.state.the_tree().line(leaf)}
+        for child in reversed(standing.order(path)):
+            if child in live:
+                yield from _walk(contest, standing, index, child, job)
+        return
+    jobs = contest.state.jobs
+
+    def least_deserving(attempt: Attempt) -> tuple[int, int, int, int, int]:
+        owner = jobs[attempt.job_id]
+        return (
+            owner.spec.priority,
+            -standing.person_used(path, attempt.user),
+            owner.evictions_since_checkpoint,
+            attempt.at_risk(contest.now),
+            -attempt.job_id,
+        )
+
+    for attempt in sorted(index.get(path, {}).values(), key=least_deserving):
+        if outranks(contest, job, attempt):
+            yield attempt
+
+
+def search(contest: Contest, job: Job) -> tuple[list[Attempt], tuple[Slots, ...]] | None:
+    """The victims whose GPUs make ``job`` fit, and the GPUs that it would get; None when there are none.
+
+    Unallocated ones first; within a class first sets that free at most max(8, the job's) GPUs too many.
+    """
+    room = contest.cluster.room
+    unallocated = [a for a in unallocated_victims(contest, job) if _on_open_host(room, a)]
+    found = _search_class(room, job.spec, unallocated)
+    if found is None and job.kind is Kind.CHARGED:
+        charged = [a for a in charged_victims(contest, job) if _on_open_host(room, a)]
+        if charged:
+            found = _search_class(room, job.spec, unallocated + charged)
+    return found
+
+
+def _search_class(
+    room: Room, spec: JobSpec, candidates: Sequence[Attempt]
+) -> tuple[list[Attempt], tuple[Slots, ...]] | None:
+    limit = max(GENEROUS, spec.gpus)
+    small = [a for a in candidates if a.gpus <= spec.gpus + limit]
+    found = _greedy(room, spec, small)
+    if found is not None and _wasted(*found) <= limit:
+        return found
+    if len(small) == len(candidates):
+        return found
+    return _greedy(room, spec, candidates)
+
+
+def _greedy(room: Room, spec: JobSpec, candidates: Sequence[Attempt]) -> tuple[list[Attempt], tuple[Slots, ...]] | None:
+    """Add candidates in turn until the job fits, then drop every one that turned out not to be needed."""
+    trial = room.fork()
+    chosen: list[Attempt] = []
+    for attempt in candidates:
+        trial.give(attempt.slots)
+        chosen.append(attempt)
+        if trial.free_gpus >= spec.gpus and trial.can_fit(spec.roles, spec.labels):
+            break
+    else:
+        return None
+    needed: list[Attempt] = [chosen[-1]]
+    for attempt in reversed(chosen[:-1]):
+        trial.take(attempt.slots)
+        if not (trial.free_gpus >= spec.gpus and trial.can_fit(spec.roles, spec.labels)):
+            trial.give(attempt.slots)
+            needed.append(attempt)
+    slots = trial.fit(spec.roles, spec.labels)
+    if isinstance(slots, Misfit):
+        return None
+    needed.reverse()
+    return needed, slots
+
+
+def _wasted(victims: Sequence[Attempt], slots: Sequence[Slots]) -> int:
+    """GPUs that the victims free and the job does not take."""
+    taken = {(s.host, gpu) for s in slots for gpu in s.gpus}
+    freed = {(s.host, gpu) for v in victims for s in v.slots for gpu in s.gpus}
+    return len(freed - taken)
+
+
+def _on_open_host(room: Room, attempt: Attempt) -> bool:
+    return any(room.is_open(s.host) for s in attempt.slots)
+
+
+def evictions(contest: Contest, job: Job, victims: Sequence[Attempt], amount: int) -> tuple[Evict, ...]:
+    """The records of a plan's evictions: staggered so that all graces end together."""
+    cluster, now = contest.cluster.spec, contest.now
+    graces = [grace_of(contest.state, attempt) for attempt in victims]
+    kill_at = now + max(graces)
+    worth = amount * (job.spec.contract.min_runtime or contest.state.policy.unallocated_turn)
+    total = sum(v.amount for v in victims)
+    records = []
+    for attempt, grace in zip(victims, graces, strict=True):
+        records.append(
+            Evict(
+                attempt.id,
+                because(contest, job, attempt),
+                job.id,
+                worth * attempt.amount // total,
+                attempt.at_risk(now),
+                kill_at - grace,
+                kill_at,
+                kill_at + cluster.kill_timeout,
+            )
+        )
+    return tuple(records)
+
+
+def grace_of(state: State, attempt: Attempt) -> int:
+    """How long an attempt gets between warning and kill."""
+    cluster = state.clusters[attempt.cluster].spec
+    most = cluster.max_grace if attempt.charged else cluster.unallocated_grace
+    return min(state.jobs[attempt.job_id].spec.grace, most)
+
+
+def because(contest: Contest, job: Job, attempt: Attempt) -> Because:
+    """Why ``job`` may evict ``attempt``, with the numbers."""
+    if attempt.kind is Kind.UNALLOCATED and job.kind is Kind.CHARGED:
+        return Because(Reason.EVICTED_UNALLOCATED, {"gainer": job.id, "gainer_gpus": job.spec.gpus})
+    standing = contest.standing(job.kind)
+    split = standing.fork(job.leaf, attempt.leaf)
+    if split is None:
+        victim = contest.state.jobs[attempt.job_id]
+        numbers: dict[str, Number] = {
+            "gainer": job.id,
+            "gainer_priority": job.spec.priority,
+            "victim_priority": victim.spec.priority,
+        }
+        return Because(Reason.EVICTED_PRIORITY, numbers)
+    return Because(
+        Reason.EVICTED_STANDING,
+        {
+            "gainer": job.id,
+            **contrast(standing, *split),
+            "margin": margin_amount(job.spec) * contest.state.policy.preemption_margin // GPU,
+        },
+    )
+
+
+def contrast(standing: Standing, first: str, second: str) -> dict[str, Number]:
+    """Two siblings' ratios over the lookback and the last day, in parts per million, for a reason's numbers."""
+    a, b = standing.figures(first), standing.figures(second)
+    return {
+        "first": first,
+        "first_ratio_ppm": a.ratio_ppm(),
+        "first_recent_ppm": a.recent_ppm(),
+        "second": second,
+        "second_ratio_ppm": b.ratio_ppm(),
+        "second_recent_ppm": b.recent_ppm(),
+    }

@@ -1,0 +1,106 @@
+"""The queue of one cluster: jobs that are alike wait in one group, so trying one answers for all of them.
+
+Jobs of one budget, priority, contract and shape differ only in who goes first. When the first of a group cannot be
+placed none of it can, and the group is *parked* until something it could use has changed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tenure.core.model import JobSpec, Label
+from tenure.core.reasons import Reason
+
+
+class Shape(NamedTuple):
+    """What placement and eviction depend on: (replicas, gpus, cpus, mem) per role, labels, min_runtime."""
+
+    roles: tuple[tuple[int, int, int, int], ...]
+    labels: tuple[Label, ...]
+    min_runtime: int
+
+
+def shape_of(spec: JobSpec) -> Shape:
+    roles = tuple((r.replicas, r.gpus, r.cpus, r.mem) for r in spec.roles)
+    return Shape(roles, spec.labels, spec.contract.min_runtime)
+
+
+class GroupKey(NamedTuple):
+    leaf: str
+    priority: int
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """Why a group was not placed, and what it had seen: it is tried again when any of that has changed.
+
+    ``outranked``: the siblings that it outranked.
+    """
+
+    reason: Reason
+    grown: int
+    evictable: int
+    outranked: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class Group:
+    """Waiting jobs that are alike, each person's in order of seniority: (first submitted, id)."""
+
+    key: GroupKey
+    gpus: int
+    people: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    parked: Parked | None = None
+
+    def heads(self) -> list[tuple[str, tuple[int, int]]]:
+        return [(user, jobs[0]) for user, jobs in self.people.items()]
+
+    def __len__(self) -> int:
+        return sum(len(jobs) for jobs in self.people.values())
+
+
+class Queue:
+    """Groups of one kind (charged or unallocated) of one cluster, by leaf."""
+
+    def __init__(self) -> None:
+        self.leaves: dict[str, dict[GroupKey, Group]] = {}
+
+    def add(self, job_id: int, spec: JobSpec, leaf: str, submitted: int) -> None:
+        key = GroupKey(leaf, spec.priority, shape_of(spec))
+        groups = self.leaves.setdefault(leaf, {})
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = Group(key, spec.gpus)
+        insort(group.people.setdefault(spec.user, []), (submitted, job_id))
+
+    def discard(self, job_id: int, spec: JobSpec, leaf: str, submitted: int) -> None:
+        """Take a job out; nothing happens when it is not here."""
+        key = GroupKey(leaf, spec.priority, shape_of(spec))
+        groups = self.leaves.get(leaf, {})
+        group = groups.get(key)
+        if group is None:
+            return
+        jobs = group.people.get(spec.user, [])
+        i = bisect_left(jobs, (submitted, job_id))
+        if i == len(jobs) or jobs[i] != (submitted, job_id):
+            return
+        del jobs[i]
+        if not jobs:
+            del group.people[spec.user]
+        if not group.people:
+            del groups[key]
+            if not groups:
+                del self.leaves[leaf]
+
+    def group_of(self, spec: JobSpec, leaf: str) -> Group | None:
+        return self.leaves.get(leaf, {}).get(GroupKey(leaf, spec.priority, shape_of(spec)))
+
+    def unpark(self, reason: Reason | None = None) -> None:
+        """Everything, or everything parked for ``reason``, is to be tried again."""
+        for groups in self.leaves.values():
+            for group in groups.values():
+                if group.parked is not None and reason in (None, group.parked.reason):
+                    group.parked = None

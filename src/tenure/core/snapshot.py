@@ -1,0 +1,181 @@
+"""The whole state as plain data and back. Indices and timers are derived again; the ledger's sums come from spans.
+
+The spans are the truth of the ledger, so a snapshot leaves closed ones out: whoever restores brings those that end
+inside the lookback. What is restored equals what was running, which tests hold.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from tenure.core import codec, effects
+from tenure.core.configure import rebuild_room
+from tenure.core.ledger import Account, Kind, Ledger, OpenSpan, Span
+from tenure.core.model import MINUTE, Budget, Cluster, Grant, Policy
+from tenure.core.state import Attempt, ClusterState, Due, HostRecord, Job, State, protected
+from tenure.core.tree import Tree
+
+VERSION = 1
+
+
+def save(state: State) -> dict[str, Any]:
+    """Everything that ``load`` needs but closed spans."""
+    return {
+        "version": VERSION,
+        "now": state.now,
+        "policy": codec.plain(state.policy),
+        "budgets": codec.plain(state.budgets),
+        "grants": codec.plain(state.grants),
+        "paused_starts": state.paused_starts,
+        "paused_evictions": state.paused_evictions,
+        "clock_alarm": state.clock_alarm,
+        "configured": state.tree is not None,
+        "clusters": [_save_cluster(cluster) for cluster in state.clusters.values()],
+        "jobs": [codec.plain(job) for job in state.jobs.values()],
+    }
+
+
+def _save_cluster(cluster: ClusterState) -> dict[str, Any]:
+    ledger = cluster.ledger
+    return {
+        "spec": codec.plain(cluster.spec),
+        "hosts": codec.plain(cluster.hosts),
+        "recent_evictions": list(cluster.recent_evictions),
+        "first_record": ledger.first_record,
+        "healthy_gpus": ledger.healthy_gpus,
+        "entitled": {
+            path: [account.created, account.allocation, *_series(account)]
+            for path, account in ledger.accounts.items()
+            if account.created is not None
+        },
+        "open": codec.plain(ledger.open),
+    }
+
+
+def _series(account: Account) -> list[list[int]]:
+    series = account.entitled
+    return [series.times, series.cums, series.rates]
+
+
+def load(data: dict[str, Any], closed: dict[str, Iterable[Span]]) -> State:
+    """The state that was saved. ``closed``: per cluster the closed spans that end inside the lookback.
+
+    Raises CodecError or ValueError for data of another version.
+    """
+    if data["version"] != VERSION:
+        raise ValueError(f"snapshot version {data['version']}: this release reads version {VERSION}")
+    state = State()
+    state.now = data["now"]
+    state.policy = codec.record(Policy, data["policy"])
+    state.budgets = codec.record(tuple[Budget, ...], data["budgets"])
+    state.grants = codec.record(tuple[Grant, ...], data["grants"])
+    state.paused_starts, state.paused_evictions = data["paused_starts"], data["paused_evictions"]
+    state.clock_alarm = data["clock_alarm"]
+    if data["configured"]:
+        state.tree = Tree(state.budgets, state.grants)
+    for saved in data["jobs"]:
+        job = codec.record(Job, saved)
+        state.jobs[job.id] = job
+        if job.attempt is not None:
+            state.attempts[job.attempt.id] = job.attempt
+    for saved in data["clusters"]:
+        _load_cluster(state, saved, closed)
+    for job in state.jobs.values():
+        if job.attempt is None:
+            state.enqueue(job)
+    _restore_timers(state)
+    return state
+
+
+def _load_cluster(state: State, saved: dict[str, Any], closed: dict[str, Iterable[Span]]) -> None:
+    cluster = ClusterState(codec.record(Cluster, saved["spec"]))
+    name = cluster.spec.name
+    cluster.hosts = codec.record(dict[str, HostRecord], saved["hosts"])
+    cluster.recent_evictions = deque(saved["recent_evictions"])
+    state.clusters[name] = cluster
+    open_spans = codec.record(dict[str, OpenSpan], saved["open"])
+    cluster.ledger = rebuild(closed.get(name, ()), open_spans)
+    cluster.ledger.first_record = saved["first_record"]
+    cluster.ledger.healthy_gpus = saved["healthy_gpus"]
+    for path, (created, allocation, times, cums, rates) in saved["entitled"].items():
+        account = cluster.ledger.account(path)
+        account.created, account.allocation = created, allocation
+        account.entitled.times, account.entitled.cums, account.entitled.rates = list(times), list(cums), list(rates)
+    rebuild_room(state, cluster)
+    for attempt_id in sorted(state.attempts):
+        attempt = state.attempts[attempt_id]
+        if attempt.cluster == name:
+            _index(state, cluster, attempt)
+
+
+def rebuild(closed: Iterable[Span], open_spans: dict[str, OpenSpan]) -> Ledger:
+    """A ledger with the sums of these spans, written in time order as they once were."""
+    ledger = Ledger()
+    spans = list(closed)
+    changes: list[tuple[int, Span | OpenSpan, int]] = []
+    for closed_span in spans:
+        if closed_span.kind is not Kind.CREDIT:
+            changes.append((closed_span.start, closed_span, closed_span.amount))
+            changes.append((closed_span.end, closed_span, -closed_span.amount))
+    changes.extend((s.start, s, s.amount) for s in open_spans.values())
+    for at, span, delta in sorted(changes, key=lambda change: change[0]):
+        for account in ledger.touched(span.leaf, span.user):
+            account.used[span.kind].change(at, delta)
+    ledger.open.update(open_spans)
+    for closed_span in spans:
+        if closed_span.kind is Kind.CREDIT:
+            ledger.credit(closed_span)
+    return ledger
+
+
+def _index(state: State, cluster: ClusterState, attempt: Attempt) -> None:
+    """Put a restored attempt back into the indices and the promises."""
+    for victim in attempt.waiting_for:
+        state.claims.setdefault(victim, set()).add(attempt.id)
+    if attempt.stop is not None:
+        return
+    if attempt.promised_until is not None:
+        effects.promise(cluster, attempt, amount=attempt.amount, end=attempt.promised_until)
+    elif attempt.charged and attempt.running_since is None:
+        effects.promise(cluster, attempt, fixed=attempt.amount * attempt.min_runtime)
+    if attempt.started_at is not None and not attempt.charged:
+        cluster.unallocated.setdefault(attempt.leaf, {})[attempt.id] = attempt
+        cluster.unallocated_gpus += attempt.gpus
+    elif attempt.charged and attempt.promised_until is None and not protected(attempt, state.now):
+        cluster.exposed.setdefault(attempt.leaf, {})[attempt.id] = attempt
+        cluster.count_exposed(state.the_tree().line(attempt.leaf), attempt.gpus)
+
+
+def _restore_timers(state: State) -> None:
+    """Every time that something waits for; those that have passed come up at once, in their old order."""
+    for job in state.jobs.values():
+        if job.not_before:
+            state.due(job.not_before, Due.BACKOFF, str(job.id))
+    for attempt in state.attempts.values():
+        spec = state.jobs[attempt.job_id].spec
+        if attempt.stop is not None:
+            state.due(attempt.stop.warn_at, Due.STOP, attempt.id)
+            state.due(attempt.stop.kill_at, Due.STOP, attempt.id)
+            if not attempt.unreleased:
+                state.due(attempt.stop.release_by, Due.RELEASE_BY, attempt.id)
+        if attempt.started_at is None:
+            continue
+        if attempt.promised_until is not None:
+            kind = Due.EXPOSED if attempt.charged else Due.TURN_OVER
+            state.due(attempt.promised_until, kind, attempt.id)
+        if attempt.running_since is None:
+            limit = state.clusters[attempt.cluster].spec.start_timeout
+            state.due(attempt.started_at + limit, Due.START_TIMEOUT, attempt.id)
+        elif spec.timeout is not None:
+            state.due(attempt.running_since + spec.timeout, Due.TIMEOUT, attempt.id)
+    for cluster in state.clusters.values():
+        for at in cluster.recent_evictions:
+            state.due(at + MINUTE, Due.EVICTION_CAP, cluster.spec.name)
+        for name, host in cluster.hosts.items():
+            if host.deadline is not None:
+                state.due(host.deadline, Due.DRAIN_DEADLINE, name)
+    change = state.tree.next_change(state.now) if state.tree is not None else None
+    if change is not None:
+        state.due(change, Due.GRANT, "")

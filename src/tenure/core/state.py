@@ -1,0 +1,255 @@
+"""The state of the whole scheduler: what the core reads and the only thing it changes.
+
+Everything that a restart must bring back is in the records below; indices (rooms, queues, exposed attempts, timers)
+are derived from them and kept up to date by the methods here, so that a pass costs what changed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from tenure.core.ledger import Kind, Ledger, Span
+from tenure.core.lifecycle import JobState
+from tenure.core.model import GPU, Budget, Cluster, Grant, HostState, JobSpec, Policy, Slots
+from tenure.core.placement import Room
+from tenure.core.queue import Queue
+from tenure.core.reasons import Because, Reason
+from tenure.core.tree import Tree
+
+
+@dataclass(slots=True)
+class StopRecord:
+    """Why and when an attempt is being stopped; times in ms UTC (see ``decisions.Evict``)."""
+
+    because: Because
+    gainer: int
+    warn_at: int
+    kill_at: int
+    release_by: int
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One run of a job on assigned GPUs."""
+
+    id: str
+    job_id: int
+    number: int
+    cluster: str
+    leaf: str
+    user: str
+    slots: tuple[Slots, ...]
+    amount: int
+    min_runtime: int
+    planned_at: int
+    started_at: int | None = None
+    running_since: int | None = None
+    protected_until: int | None = None
+    """Known once all replicas run; None before that and for unallocated attempts."""
+    checkpoint_at: int | None = None
+    stop: StopRecord | None = None
+    waiting_for: set[str] = field(default_factory=set)
+    """A claim's victims that have not released yet."""
+    promised_until: int | None = None
+    """Bookkeeping of what this attempt has promised in the ledger: None for a fixed promise or none."""
+    unreleased: bool = False
+    """Its GPUs were not back in time: its hosts were marked."""
+
+    @property
+    def gpus(self) -> int:
+        return sum(len(s.gpus) for s in self.slots)
+
+    @property
+    def charged(self) -> bool:
+        return self.min_runtime > 0
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.CHARGED if self.min_runtime > 0 else Kind.UNALLOCATED
+
+    def hosts(self) -> list[str]:
+        return sorted({s.host for s in self.slots})
+
+    def at_risk(self, now: int) -> int:
+        """Amount x time since the last checkpoint, or since all replicas ran: what a kill would lose."""
+        since = self.checkpoint_at if self.checkpoint_at is not None else self.running_since
+        return self.amount * max(0, now - since) if since is not None else 0
+
+
+@dataclass(slots=True)
+class Job:
+    """A live job. ``submitted`` is its first submission: its seniority, which requeues keep."""
+
+    id: int
+    spec: JobSpec
+    state: JobState
+    submitted: int
+    leaf: str
+    budget: str
+    """The budget's path today: it differs from ``spec.budget`` after a move."""
+    held_by: str = ""
+    not_before: int = 0
+    failures: int = 0
+    """Failed attempts in a row, which make the backing off grow."""
+    retried: int = 0
+    attempts: int = 0
+    evictions: int = 0
+    evictions_since_checkpoint: int = 0
+    attempt: Attempt | None = None
+    last: Because = field(default_factory=lambda: Because(Reason.WAITING_NEW))
+    """Why its last attempt ended, or why it is where it is."""
+    history: list[str] = field(default_factory=list)
+    """Its last steps in the lifecycle: time, step, reason."""
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.CHARGED if self.spec.charged else Kind.UNALLOCATED
+
+
+@dataclass(slots=True)
+class HostRecord:
+    state: HostState
+    since: int
+    by: str = ""
+    why: str = ""
+    deadline: int | None = None
+    caused_by: str = ""
+
+
+class ClusterState:
+    """One cluster: its declaration, rooms, ledger, queues and indices of attempts."""
+
+    def __init__(self, spec: Cluster) -> None:
+        self.spec = spec
+        self.room = Room(spec.hosts)
+        self.ledger = Ledger()
+        self.queues: dict[Kind, Queue] = {Kind.CHARGED: Queue(), Kind.UNALLOCATED: Queue()}
+        self.hosts: dict[str, HostRecord] = {}
+        self.on_host: dict[str, set[str]] = {h.name: set() for h in spec.hosts}
+        """Attempts that hold or claim GPUs of a host."""
+        self.exposed: dict[str, dict[str, Attempt]] = {}
+        """Leaf -> charged attempts that run exposed and are not being stopped."""
+        self.exposed_gpus: dict[str, int] = {}
+        """Node -> GPUs of those below it."""
+        self.unallocated: dict[str, dict[str, Attempt]] = {}
+        """Leaf -> unallocated attempts that are not being stopped."""
+        self.unallocated_gpus = 0
+        self.grown = 0
+        """Counts the times that room grew: GPUs released, hosts opened."""
+        self.evictable = 0
+        """Counts the times that something became evictable."""
+        self.recent_evictions: deque[int] = deque()
+        self.draining: set[str] = set()
+
+    def count_exposed(self, line: tuple[str, ...], gpus: int) -> None:
+        for path in line:
+            self.exposed_gpus[path] = self.exposed_gpus.get(path, 0) + gpus
+
+    def healthy_gpus(self) -> int:
+        """GPUs on hosts that are healthy, or draining and still occupied."""
+        total = 0
+        for host in self.spec.hosts:
+            state = self.hosts[host.name].state
+            if state is HostState.HEALTHY or (state is HostState.DRAINING and self.on_host[host.name]):
+                total += host.gpus
+        return total
+
+
+class Due:
+    """Kinds of due times. A timer that no longer matches its record is ignored when it comes up."""
+
+    EXPOSED = "exposed"
+    TURN_OVER = "turn_over"
+    START_TIMEOUT = "start_timeout"
+    TIMEOUT = "timeout"
+    STOP = "stop"
+    """Nothing for the core to do: the engine warns or kills then."""
+    RELEASE_BY = "release_by"
+    BACKOFF = "backoff"
+    GRANT = "grant"
+    EVICTION_CAP = "eviction_cap"
+    DRAIN_DEADLINE = "drain_deadline"
+
+
+class State:
+    """All of it. ``now`` never runs backwards."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.clusters: dict[str, ClusterState] = {}
+        self.policy = Policy()
+        self.budgets: tuple[Budget, ...] = ()
+        self.grants: tuple[Grant, ...] = ()
+        self.tree: Tree | None = None
+        self.jobs: dict[int, Job] = {}
+        self.attempts: dict[str, Attempt] = {}
+        self.paused_starts = ""
+        self.paused_evictions = ""
+        """Who paused, or ''."""
+        self.clock_alarm = False
+        self.timers: list[tuple[int, str, str]] = []
+        self.claims: dict[str, set[str]] = {}
+        """Victim attempt -> claims that wait for it."""
+        # What changed since the engine last looked, for its tables.
+        self.touched_jobs: set[int] = set()
+        self.ended_jobs: list[Job] = []
+        self.ended_attempts: list[tuple[Attempt, Because]] = []
+        self.closed_spans: list[tuple[str, Span]] = []
+
+    def the_tree(self) -> Tree:
+        """The tree of budgets. Raises ValueError before the first configuration."""
+        if self.tree is None:
+            raise ValueError("no configuration has been applied yet")
+        return self.tree
+
+    def due(self, at: int, kind: str, key: str) -> None:
+        heappush(self.timers, (at, kind, key))
+
+    def pop_due(self, now: int) -> Iterator[tuple[int, str, str]]:
+        while self.timers and self.timers[0][0] <= now:
+            yield heappop(self.timers)
+
+    def next_due(self) -> int | None:
+        return self.timers[0][0] if self.timers else None
+
+    def queue_of(self, job: Job, cluster: str) -> Queue:
+        return self.clusters[cluster].queues[job.kind]
+
+    def enqueue(self, job: Job) -> None:
+        """Put a queued job where passes find it, unless it is held or backing off."""
+        if job.held_by or job.not_before > self.now:
+            return
+        for name in job.spec.clusters:
+            if name in self.clusters:
+                self.queue_of(job, name).add(job.id, job.spec, job.leaf, job.submitted)
+
+    def dequeue(self, job: Job) -> None:
+        for name in job.spec.clusters:
+            if name in self.clusters:
+                self.queue_of(job, name).discard(job.id, job.spec, job.leaf, job.submitted)
+
+    def unpark_all(self) -> None:
+        for cluster in self.clusters.values():
+            for queue in cluster.queues.values():
+                queue.unpark()
+
+    def evictions_allowed(self) -> bool:
+        return not (self.paused_evictions or self.clock_alarm)
+
+
+def protected(attempt: Attempt, now: int) -> bool:
+    """Rule 1's one predicate: whether anything short of a host failure or a person may evict it at ``now``.
+
+    A charged attempt is protected from its start until ``protected_until``; an unallocated one never is.
+    """
+    if not attempt.charged:
+        return False
+    return attempt.protected_until is None or now < attempt.protected_until
+
+
+def margin_amount(spec: JobSpec) -> int:
+    """A job's GPUs in thousandths, which rule 7's margin counts."""
+    return spec.gpus * GPU

@@ -1,0 +1,305 @@
+"""What events and due times do to the state. Deterministic and without policy: passes (``cycle``) decide."""
+
+from __future__ import annotations
+
+from tenure.core import effects
+from tenure.core.configure import apply_config
+from tenure.core.decisions import (
+    AttemptEnded,
+    ClaimDropped,
+    ClaimOpened,
+    Credited,
+    Evict,
+    HostMarked,
+    JobEnded,
+    Outcome,
+    Requeued,
+    Stopping,
+)
+from tenure.core.events import (
+    AttemptExited,
+    CancelRequested,
+    CheckpointReported,
+    ClockAlarm,
+    ConfigApplied,
+    Event,
+    EvictRequested,
+    Held,
+    HostStateChanged,
+    Paused,
+    PauseScope,
+    PriorityChanged,
+    Released,
+    ReplicasUp,
+    Resumed,
+    Submitted,
+)
+from tenure.core.ledger import Kind, Span
+from tenure.core.lifecycle import JobState, Step
+from tenure.core.model import HostState
+from tenure.core.outcomes import back_off, fate
+from tenure.core.preemption import grace_of
+from tenure.core.reasons import Because, Reason
+from tenure.core.state import Attempt, Due, HostRecord, Job, State, StopRecord, protected
+
+
+def absorb(state: State, event: Event) -> list[Outcome]:
+    """Let an event happen at ``state.now``. Events about what no longer exists change nothing."""
+    out: list[Outcome] = []
+    match event:
+        case Submitted():
+            _submitted(state, event)
+        case CancelRequested():
+            _cancel(state, event, out)
+        case Held() | Released() | PriorityChanged():
+            _requeue_with(state, event)
+        case EvictRequested():
+            attempt = state.attempts.get(event.attempt_id)
+            if attempt is not None and attempt.started_at is not None and attempt.stop is None:
+                forced = int(protected(attempt, state.now))
+                why = Because(Reason.EVICTED_BY_PERSON, {"by": event.by, "why": event.why, "protected": forced})
+                state.jobs[attempt.job_id].evictions += 1
+                stop(state, attempt, why, grace_of(state, attempt), out)
+        case ReplicasUp():
+            attempt = state.attempts.get(event.attempt_id)
+            if attempt is not None and attempt.started_at is not None and attempt.running_since is None:
+                job = state.jobs[attempt.job_id]
+                effects.move(state, job, Step.ALL_UP, job.last)
+                effects.all_up(state, job, attempt, state.now)
+        case AttemptExited():
+            attempt = state.attempts.get(event.attempt_id)
+            if attempt is not None and attempt.started_at is not None:
+                _exited(state, attempt, event, out)
+        case CheckpointReported():
+            attempt = state.attempts.get(event.attempt_id)
+            if attempt is not None:
+                attempt.checkpoint_at = state.now
+                state.jobs[attempt.job_id].evictions_since_checkpoint = 0
+                state.touched_jobs.add(attempt.job_id)
+        case HostStateChanged():
+            _host(state, event, out)
+        case ConfigApplied():
+            apply_config(state, event)
+        case Paused() | Resumed():
+            _pause(state, event)
+        case ClockAlarm():
+            state.clock_alarm = event.on
+            state.unpark_all()
+    return out
+
+
+def due(state: State, kind: str, key: str, at: int) -> list[Outcome]:
+    """A time that was waited for has come. Stale timers change nothing."""
+    out: list[Outcome] = []
+    attempt = state.attempts.get(key)
+    if attempt is not None:
+        _attempt_due(state, kind, attempt, at, out)
+    elif kind == Due.BACKOFF and (job := state.jobs.get(int(key))) is not None:
+        if job.state is JobState.QUEUED and job.not_before == at:
+            job.not_before = 0
+            state.enqueue(job)
+            state.touched_jobs.add(job.id)
+    elif kind == Due.GRANT:
+        for cluster in state.clusters.values():
+            effects.refresh_entitlement(state, cluster, at)
+        _next_grant(state, at)
+        state.unpark_all()
+    elif kind == Due.EVICTION_CAP and key in state.clusters:
+        for queue in state.clusters[key].queues.values():
+            queue.unpark(Reason.WAITING_EVICTION_CAP)
+    return out
+
+
+def _attempt_due(state: State, kind: str, attempt: Attempt, at: int, out: list[Outcome]) -> None:
+    if kind == Due.EXPOSED and attempt.protected_until == at:
+        effects.expose(state, attempt)
+    elif kind == Due.TURN_OVER and attempt.promised_until == at:
+        effects.turn_over(state, attempt)
+    elif kind == Due.START_TIMEOUT and attempt.running_since is None and attempt.stop is None:
+        stop(state, attempt, Because(Reason.START_TIMED_OUT, {"started_at": attempt.started_at or 0}), 0, out)
+    elif kind == Due.TIMEOUT and attempt.stop is None:
+        limit = state.jobs[attempt.job_id].spec.timeout or 0
+        why = Because(Reason.TIMED_OUT, {"timeout": limit})
+        stop(state, attempt, why, grace_of(state, attempt), out)
+    elif kind == Due.RELEASE_BY and attempt.stop is not None and attempt.stop.release_by == at:
+        _not_released(state, attempt, out)
+
+
+def stop(state: State, attempt: Attempt, why: Because, grace: int, out: list[Outcome]) -> None:
+    """Stop an attempt outside a plan, or for a weightier reason than before; what is left only gets shorter."""
+    cluster, now = state.clusters[attempt.cluster].spec, state.now
+    job = state.jobs[attempt.job_id]
+    risk = attempt.at_risk(now)
+    kill_at = now + grace
+    if attempt.stop is not None:
+        kill_at = min(kill_at, attempt.stop.kill_at)
+    victim = Evict(attempt.id, why, 0, 0, risk, now, kill_at, kill_at + cluster.kill_timeout)
+    record = StopRecord(why, 0, now, kill_at, victim.release_by)
+    effects.stopping(state, job, attempt, record)
+    out.append(Stopping(now, victim))
+
+
+def _submitted(state: State, event: Submitted) -> None:
+    leaf = state.the_tree().leaf_of(event.spec.budget)
+    job = Job(event.job_id, event.spec, JobState.QUEUED, state.now, leaf, event.spec.budget, held_by=event.hold)
+    state.jobs[job.id] = job
+    state.touched_jobs.add(job.id)
+    state.enqueue(job)
+
+
+def _cancel(state: State, event: CancelRequested, out: list[Outcome]) -> None:
+    job = state.jobs.get(event.job_id)
+    if job is None:
+        return
+    why = Because(Reason.CANCELLED, {"by": event.by})
+    if job.state is JobState.CLAIMING and job.attempt is not None:
+        drop_claim(state, job.attempt, why, out)
+    if job.state is JobState.QUEUED:
+        state.dequeue(job)
+        effects.move(state, job, Step.CANCEL, why)
+        _end(state, job, why, out)
+    elif job.attempt is not None and (job.attempt.stop is None or job.attempt.stop.because.reason is not why.reason):
+        cluster = state.clusters[job.attempt.cluster].spec
+        stop(state, job.attempt, why, min(grace_of(state, job.attempt), cluster.kill_timeout), out)
+
+
+def _requeue_with(state: State, event: Held | Released | PriorityChanged) -> None:
+    """Holds and priorities: take the job out of the queue, change it, put it back."""
+    job = state.jobs.get(event.job_id)
+    if job is None:
+        return
+    waiting = job.state is JobState.QUEUED
+    if waiting:
+        state.dequeue(job)
+    match event:
+        case Held():
+            job.held_by = event.by
+        case Released():
+            job.held_by = ""
+        case PriorityChanged():
+            job.spec = effects.with_priority(job.spec, event.priority)
+    if waiting:
+        state.enqueue(job)
+    state.touched_jobs.add(job.id)
+
+
+def _exited(state: State, attempt: Attempt, event: AttemptExited, out: list[Outcome]) -> None:
+    job, now = state.jobs[attempt.job_id], state.now
+    decided = fate(job, attempt, event)
+    if decided.because.reason is Reason.HOST_FAILED:
+        _credit(state, attempt, out)
+    effects.release(state, job, attempt, now, decided.because)
+    out.append(AttemptEnded(now, attempt.id, decided.because))
+    effects.move(state, job, decided.step, decided.because)
+    if decided.step is Step.REQUEUE:
+        not_before = 0
+        if decided.back_off:
+            not_before = back_off(state, job, attempt, now)
+            job.retried += decided.because.reason in (Reason.FAILED, Reason.NOT_STARTED)
+        requeue(state, job, decided.because, not_before, out)
+    else:
+        _end(state, job, decided.because, out)
+    _open_claims(state, attempt.id, out)
+
+
+def requeue(state: State, job: Job, because: Because, not_before: int, out: list[Outcome]) -> None:
+    job.not_before = not_before
+    if not_before > state.now:
+        state.due(not_before, Due.BACKOFF, str(job.id))
+    state.enqueue(job)
+    out.append(Requeued(state.now, job.id, because, not_before))
+
+
+def _end(state: State, job: Job, because: Because, out: list[Outcome]) -> None:
+    del state.jobs[job.id]
+    state.ended_jobs.append(job)
+    out.append(JobEnded(state.now, job.id, job.state.value, because))
+
+
+def _open_claims(state: State, victim: str, out: list[Outcome]) -> None:
+    """The GPUs of ``victim`` are back: claims that waited for it alone open all their spans at once."""
+    for claim_id in sorted(state.claims.pop(victim, ())):
+        claim = state.attempts[claim_id]
+        claim.waiting_for.discard(victim)
+        if not claim.waiting_for:
+            job = state.jobs[claim.job_id]
+            because = Because(Reason.CLAIM_COMPLETE, {"planned_at": claim.planned_at})
+            effects.move(state, job, Step.CLAIM_OPENED, because)
+            effects.open_spans(state, claim, state.now)
+            out.append(ClaimOpened(state.now, claim_id, because))
+
+
+def drop_claim(state: State, claim: Attempt, why: Because, out: list[Outcome]) -> None:
+    """A claim cannot come true: the job queues again, at once and with its seniority."""
+    job = state.jobs[claim.job_id]
+    because = Because(Reason.CLAIM_DROPPED, {"why": why.reason.value, **why.numbers})
+    effects.release(state, job, claim, state.now, because)
+    effects.move(state, job, Step.CLAIM_DROPPED, because)
+    out.append(ClaimDropped(state.now, claim.id, because))
+    state.enqueue(job)
+
+
+def _not_released(state: State, attempt: Attempt, out: list[Outcome]) -> None:
+    """GPUs are not back after grace and kill: their hosts drain as faulty and plans that need them are dropped."""
+    attempt.unreleased = True
+    cluster = state.clusters[attempt.cluster]
+    why = Because(Reason.NOT_RELEASED, {"attempt": attempt.id, "hosts": tuple(attempt.hosts())})
+    for host in attempt.hosts():
+        if cluster.hosts[host].state is HostState.HEALTHY:
+            cluster.hosts[host] = HostRecord(HostState.DRAINING, state.now, "tenure", f"{attempt.id} not released")
+            effects.set_host_state(cluster, host, HostState.DRAINING)
+            out.append(HostMarked(state.now, attempt.cluster, host, HostState.DRAINING, why))
+    for claim_id in sorted(state.claims.pop(attempt.id, ())):
+        drop_claim(state, state.attempts[claim_id], why, out)
+    effects.refresh_entitlement(state, cluster, state.now)
+
+
+def _credit(state: State, attempt: Attempt, out: list[Outcome]) -> None:
+    """Rule 13: the charged time since the last checkpoint, at most min_runtime, unless the job caused the fault."""
+    cluster = state.clusters[attempt.cluster]
+    records = [cluster.hosts[host] for host in attempt.hosts()]
+    if not attempt.charged or attempt.started_at is None or any(r.caused_by == attempt.id for r in records):
+        return
+    since = attempt.started_at if attempt.checkpoint_at is None else attempt.checkpoint_at
+    start = max(since, cluster.ledger.open[attempt.id].start, state.now - attempt.min_runtime)
+    if start < state.now:
+        span = Span(attempt.id, attempt.leaf, attempt.user, Kind.CREDIT, attempt.amount, start, state.now)
+        cluster.ledger.credit(span)
+        state.closed_spans.append((attempt.cluster, span))
+        because = Because(Reason.HOST_FAILED, {"checkpoint_at": attempt.checkpoint_at or 0})
+        out.append(Credited(state.now, attempt.id, start, state.now, attempt.amount, because))
+
+
+def _host(state: State, event: HostStateChanged, out: list[Outcome]) -> None:
+    cluster = state.clusters.get(event.cluster)
+    if cluster is None or event.host not in cluster.hosts:
+        return
+    cluster.hosts[event.host] = HostRecord(event.state, state.now, event.by, event.why, event.deadline, event.caused_by)
+    effects.set_host_state(cluster, event.host, event.state)
+    if event.deadline is not None:
+        state.due(event.deadline, Due.DRAIN_DEADLINE, event.host)
+    if event.state not in (HostState.HEALTHY, HostState.DRAINING):
+        why = Because(Reason.HOST_FAILED, {"host": event.host, "why": event.why})
+        for attempt_id in sorted(cluster.on_host[event.host]):
+            attempt = state.attempts[attempt_id]
+            if attempt.started_at is None:
+                drop_claim(state, attempt, why, out)
+            else:
+                stop(state, attempt, why, 0, out)
+    effects.refresh_entitlement(state, cluster, state.now)
+    state.unpark_all()
+
+
+def _pause(state: State, event: Paused | Resumed) -> None:
+    by = event.by if isinstance(event, Paused) else ""
+    if event.scope is PauseScope.STARTS:
+        state.paused_starts = by
+    else:
+        state.paused_evictions = by
+    state.unpark_all()
+
+
+def _next_grant(state: State, at: int) -> None:
+    change = state.the_tree().next_change(at)
+    if change is not None:
+        state.due(change, Due.GRANT, "")

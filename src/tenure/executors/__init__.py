@@ -1,0 +1,1 @@
+"""Executors run attempts: one protocol, one contract test suite, several implementations."""

@@ -1,0 +1,131 @@
+"""The executor protocol: level-triggered, idempotent by (attempt, epoch).
+
+The engine calls ``start`` and ``stop`` as often as it likes, for instance again after a crash; doing it twice is
+doing it once. An executor refuses commands of an epoch older than the newest it has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLaunch:
+    """One replica of an attempt. ``gpus`` are device indices on ``host``; ``node_rank`` counts over all roles."""
+
+    role: str
+    role_index: int
+    replica: int
+    node_rank: int
+    host: str
+    gpus: tuple[int, ...]
+    cpus: int
+    mem: int
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """All that an executor needs to run an attempt. ``env`` is the user's and ours (``TENURE_*``) merged.
+
+    ``number`` counts the job's attempts from 1. ``protected_for`` ms of protection follow once all replicas are up
+    (0: unallocated). ``submitted_env``: what the user asked for only; executors add launcher variables.
+    """
+
+    attempt_id: str
+    job_id: int
+    number: int
+    name: str
+    user: str
+    budget: str
+    cluster: str
+    replicas: tuple[ReplicaLaunch, ...]
+    workdir: str
+    env: Mapping[str, str]
+    launch: str
+    warn_signal: str
+    protected_for: int
+    restart_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopOrder:
+    """Warn now, kill ``grace`` ms later what is left. ``grace`` 0 kills at once. ``why`` goes into the job's log."""
+
+    attempt_id: str
+    grace: int
+    warn_signal: str
+    why: str = ""
+
+
+class Phase(StrEnum):
+    STARTING = "starting"
+    RUNNING = "running"
+    EXITED = "exited"
+    LOST = "lost"
+    NOT_STARTED = "not_started"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an executor knows of one attempt now.
+
+    ``age_ms``: how long ago the phase was entered, measured by a clock that no one can step. EXITED, LOST and
+    NOT_STARTED promise that nothing of the attempt runs any more. ``checkpoint_age_ms``: how long ago it reported
+    a checkpoint, None for never.
+    """
+
+    attempt_id: str
+    phase: Phase
+    age_ms: int = 0
+    exit_codes: tuple[int, ...] = ()
+    done: bool = False
+    message: str = ""
+    checkpoint_age_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveredHost:
+    """A host as the executor sees it; ``cpus`` in thousandths, ``mem`` in MiB, ``gpu_names`` one per GPU."""
+
+    name: str
+    gpus: int
+    cpus: int
+    mem: int
+    gpu_names: tuple[str, ...] = field(default_factory=tuple)
+
+
+class StaleEpoch(Exception):
+    """A command of a server that has been replaced."""
+
+
+class Executor(Protocol):
+    def open(self, epoch: int, on_change: Callable[[], None]) -> None:
+        """Take over as leader of ``epoch``. ``on_change`` is called, from any thread, when ``poll`` has news.
+
+        Raises StaleEpoch when a newer epoch has been here.
+        """
+
+    def start(self, launch: Launch) -> None:
+        """Start the attempt unless it has been started before. Returns at once. Raises StaleEpoch."""
+
+    def stop(self, order: StopOrder) -> None:
+        """Warn and later kill. A second order only ever shortens what is left. Raises StaleEpoch."""
+
+    def poll(self) -> Sequence[Report]:
+        """One report for each attempt that the executor knows, ended ones too until ``forget``."""
+
+    def forget(self, attempt_id: str) -> None:
+        """The end of this attempt is recorded: the executor may drop its bookkeeping (logs stay)."""
+
+    def log_path(self, attempt_id: str, node_rank: int, stream: str) -> str:
+        """Path of the file with ``stream`` (``stdout`` or ``stderr``) of a replica; it may not exist yet."""
+
+    def discover(self) -> Sequence[DiscoveredHost]:
+        """Hosts that can be seen without configuration (this machine and its GPUs through NVML)."""
+
+    def close(self) -> None:
+        """Stop watching. Attempts go on."""
