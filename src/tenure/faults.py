@@ -1,0 +1,39 @@
+"""Places where a test can kill this process as hard as a power cut would: ``TENURE_FAULT=name`` or ``name:3``.
+
+Without that variable a point costs one look-up. The variable never reaches the processes of a job.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+
+EXECUTOR_POINTS = (
+    "executor.start.directory",
+    "executor.start.recorded",
+    "executor.start.spawned",
+    "executor.stop.ordered",
+    "executor.stop.woken",
+    "executor.forget.done",
+)
+
+POINTS = EXECUTOR_POINTS
+"""All names that ``point`` accepts; crash tests go through them."""
+
+_hits: Counter[str] = Counter()
+
+
+def point(name: str) -> None:
+    """Kill this process here if ``TENURE_FAULT`` asks for it: at the first hit, or at hit N with ``name:N``.
+
+    Raises ValueError for a name that is not in ``POINTS``.
+    """
+    if name not in POINTS:
+        raise ValueError(f"{name} is not in tenure.faults.POINTS")
+    wanted, _, count = os.environ.get("TENURE_FAULT", "").partition(":")
+    if wanted != name:
+        return
+    _hits[name] += 1
+    if _hits[name] == int(count or 1):
+        os.kill(os.getpid(), signal.SIGKILL)
