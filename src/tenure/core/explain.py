@@ -1,0 +1,164 @@
+"""Why a live job is where it is, now, with the numbers: asked for when somebody looks, not kept for everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tenure.core.cycle import contest_for
+from tenure.core.ledger import Kind
+from tenure.core.lifecycle import JobState
+from tenure.core.model import MINUTE
+from tenure.core.placement import Misfit, Room
+from tenure.core.preemption import Contest, contrast, outranks
+from tenure.core.reasons import Because, Number, Reason
+from tenure.core.state import Attempt, Job, State, protected
+
+NAMED = 3
+"""Attempts that a reason names at most."""
+
+
+class Explainer:
+    """Answers for many jobs at one moment; jobs that are alike share an answer."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self._contests: dict[str, Contest] = {}
+        self._groups: dict[tuple[str, object, str], Because] = {}
+
+    def why(self, job: Job) -> Because:
+        """The current reason of a live job."""
+        state = self.state
+        if job.state is JobState.CLAIMING and job.attempt is not None:
+            return _claim(state, job.attempt)
+        if job.state is not JobState.QUEUED:
+            return job.last
+        if job.held_by:
+            return Because(Reason.HELD_BY_PERSON, {"by": job.held_by})
+        if job.not_before > state.now:
+            numbers: dict[str, Number] = {
+                "until": job.not_before,
+                "failures": job.failures,
+                "last": job.last.reason.value,
+            }
+            return Because(Reason.BACKING_OFF, numbers)
+        if state.paused_starts:
+            return Because(Reason.PAUSED_STARTS, {"by": state.paused_starts})
+        reasons = [self._in_cluster(job, name) for name in job.spec.clusters if name in state.clusters]
+        held = [b for b in reasons if b.reason is not Reason.HELD_NO_SHARE]
+        return (held or reasons or [Because(Reason.WAITING_HOST_STATE, {"closed": 0})])[0]
+
+    def _in_cluster(self, job: Job, name: str) -> Because:
+        contest = self._contests.get(name)
+        if contest is None:
+            contest = self._contests[name] = contest_for(self.state, self.state.clusters[name])
+        if job.kind is Kind.CHARGED and not contest.charged.entitled(job.leaf):
+            return Because(Reason.HELD_NO_SHARE, {"budget": job.budget, "cluster": name})
+        group = contest.cluster.queues[job.kind].group_of(job.spec, job.leaf)
+        key = (name, group.key if group is not None else job.id, job.kind)
+        known = self._groups.get(key)
+        if known is None:
+            parked = group.parked.reason if group is not None and group.parked is not None else None
+            known = self._groups[key] = _waiting(contest, job, parked)
+        return known
+
+
+def why(state: State, job: Job) -> Because:
+    """The current reason of one live job (see ``Explainer``)."""
+    return Explainer(state).why(job)
+
+
+def _claim(state: State, claim: Attempt) -> Because:
+    victims = sorted(claim.waiting_for)
+    ends = [stop.kill_at for v in victims if v in state.attempts and (stop := state.attempts[v].stop) is not None]
+    return Because(Reason.WAITING_CLAIM, {"victims": tuple(victims), "kill_at": max(ends, default=state.now)})
+
+
+def _waiting(contest: Contest, job: Job, parked: Reason | None) -> Because:
+    """Why a job that could be tried is not placed in this cluster."""
+    state, cluster, spec = contest.state, contest.cluster, job.spec
+    name = cluster.spec.name
+    misfit = cluster.room.fit(spec.roles, spec.labels)
+    if not isinstance(misfit, Misfit):
+        return Because(Reason.WAITING_NEW, {"cluster": name})
+    if parked is Reason.WAITING_EVICTION_CAP:
+        recent = sum(1 for at in cluster.recent_evictions if at > state.now - MINUTE)
+        return Because(parked, {"cluster": name, "cap": state.policy.evictions_per_minute, "recent": recent})
+    if parked is Reason.PAUSED_EVICTIONS:
+        by = state.paused_evictions or "clock alarm"
+        return Because(parked, {"cluster": name, "by": by})
+    if misfit.fits_without_labels:
+        return Because(Reason.WAITING_LABELS, {"cluster": name, "labels": _labels(job), **_counts(misfit, job)})
+    trial = cluster.room.fork()
+    others = [a for a in _evictable(contest, job.kind) if any(cluster.room.is_open(s.host) for s in a.slots)]
+    for attempt in others:
+        trial.give(attempt.slots)
+    if trial.can_fit(spec.roles, spec.labels):
+        return _standing(contest, job, others)
+    if misfit.fits_if_open:
+        closed = tuple(h for h, r in sorted(cluster.hosts.items()) if not cluster.room.is_open(h))
+        return Because(Reason.WAITING_HOST_STATE, {"cluster": name, "closed": misfit.closed, "hosts": closed[:NAMED]})
+    return _no_room(contest, job, trial)
+
+
+def _evictable(contest: Contest, kind: Kind) -> Iterator[Attempt]:
+    """What anybody with the best standing could evict for a job of this kind."""
+    for leaf in contest.cluster.unallocated.values():
+        yield from leaf.values()
+    if kind is Kind.CHARGED:
+        for leaf in contest.cluster.exposed.values():
+            yield from leaf.values()
+
+
+def _standing(contest: Contest, job: Job, others: list[Attempt]) -> Because:
+    """It would fit if it came before those who run exposed: name the one who comes first, and both ratios."""
+    ahead = [a for a in others if not outranks(contest, job, a)]
+    numbers: dict[str, Number] = {"cluster": contest.cluster.spec.name, "gpus": job.spec.gpus}
+    if not ahead:
+        return Because(Reason.WAITING_CAPACITY, {**numbers, "free_gpus": contest.cluster.room.free_gpus})
+    standing = contest.standing(job.kind)
+    rival = min(ahead, key=lambda a: (standing.fork(job.leaf, a.leaf) is None, a.leaf, a.job_id))
+    split = standing.fork(job.leaf, rival.leaf)
+    numbers["attempt"] = rival.id
+    if split is None:
+        rival_job = contest.state.jobs[rival.job_id]
+        numbers |= {"first": rival.leaf, "first_priority": rival_job.spec.priority, "priority": job.spec.priority}
+    else:
+        mine, theirs = split
+        numbers |= contrast(standing, theirs, mine)
+    if rival.promised_until is not None:
+        numbers["turn_until"] = rival.promised_until
+    return Because(Reason.WAITING_STANDING, numbers)
+
+
+def _no_room(contest: Contest, job: Job, trial: Room) -> Because:
+    """Even without everything that is exposed there is no room: what is missing, and who holds it until when."""
+    misfit = trial.fit(job.spec.roles, job.spec.labels)
+    assert isinstance(misfit, Misfit)  # the caller has tried it
+    numbers: dict[str, Number] = {"cluster": contest.cluster.spec.name, **_counts(misfit, job)}
+    if misfit.fits_without_labels:
+        return Because(Reason.WAITING_LABELS, {**numbers, "labels": _labels(job)})
+    if misfit.cpu_mem_short and not misfit.gpus_short:
+        return Because(Reason.WAITING_CPU_MEMORY, {**numbers, "hosts_short": misfit.cpu_mem_short})
+    until = sorted(
+        (a.protected_until, a.id)
+        for a in contest.state.attempts.values()
+        if a.cluster == contest.cluster.spec.name and a.protected_until is not None and protected(a, contest.now)
+    )
+    numbers["protected"] = tuple((attempt, end) for end, attempt in until[:NAMED])
+    if misfit.whole_needed and misfit.free_gpus >= job.spec.gpus:
+        return Because(Reason.WAITING_WHOLE_HOSTS, numbers)
+    return Because(Reason.WAITING_CAPACITY, numbers)
+
+
+def _counts(misfit: Misfit, job: Job) -> dict[str, Number]:
+    return {
+        "gpus": job.spec.gpus,
+        "free_gpus": misfit.free_gpus,
+        "whole_free": misfit.whole_free,
+        "whole_needed": misfit.whole_needed,
+    }
+
+
+def _labels(job: Job) -> tuple[str, ...]:
+    required = [label for label in job.spec.labels if label.required]
+    return tuple(label.key if label.value is None else f"{label.key}={label.value}" for label in required)
