@@ -1,0 +1,189 @@
+"""Limits and references of a configuration, over the core's records: the same for files and for requests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from urllib.parse import urlsplit
+
+from tenure.config.check_budgets import check_budgets, check_grants
+from tenure.config.problems import Names, Problem, did_you_mean, dotted, show
+from tenure.config.ranges import MAX_HOSTS
+from tenure.config.settings import Server
+from tenure.core.model import DAY, HOUR, MINUTE, SECOND, Budget, Cluster, Grant, Host, Policy
+from tenure.units import MAX_MEMORY, format_cpus, format_duration, format_memory
+
+MAX_CLUSTERS = 64
+MAX_GPUS = 64
+MAX_CPUS = 4_096_000
+MAX_LABELS = 32
+EXECUTORS = ("local",)
+
+_CLUSTER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+_LABEL_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,62}")
+_LISTEN = re.compile(r"[A-Za-z0-9.:_-]{1,253}")
+
+
+def check(
+    clusters: Sequence[Cluster],
+    policy: Policy,
+    budgets: Sequence[Budget],
+    grants: Sequence[Grant],
+    names: Names | None = None,
+) -> list[Problem]:
+    """Everything that is wrong with a resolved configuration; empty when it can be applied."""
+    names = names or Names()
+    problems = check_policy(policy, names.clusters)
+    problems += check_clusters(clusters, policy, names.clusters)
+    problems += check_budgets(budgets, clusters, names.budgets)
+    if not problems:
+        problems += check_grants(grants, budgets, clusters, names.budgets)
+    return problems
+
+
+class _Durations:
+    """Collects problems of durations (ms) that are outside their limits."""
+
+    def __init__(self, file: str, place: tuple[str, ...]) -> None:
+        self.file = file
+        self.place = place
+        self.problems: list[Problem] = []
+
+    def between(self, field: str, value: int, least: int, most: int, of_most: str = "") -> None:
+        if least <= value <= most:
+            return
+        upper = f"{format_duration(most, exact=True)}{of_most and f' ({of_most})'}"
+        remedy = f"from {format_duration(least, exact=True)} to {upper}"
+        self.add(field, format_duration(value, exact=True), remedy)
+
+    def add(self, field: str, value: str, remedy: str) -> None:
+        self.problems.append(Problem(self.file, dotted((*self.place, field)), value, remedy))
+
+
+def check_server(server: Server, policy: Policy, file: str) -> list[Problem]:
+    at = _Durations(file, ("server",))
+    at.between("retention", server.retention, policy.lookback, 3650 * DAY)
+    at.between("slow_tick", server.slow_tick, SECOND, HOUR)
+    if not 0 <= server.port <= 65535:
+        at.add("port", show(server.port), "from 1 to 65535, or 0 for any free one")
+    if not _LISTEN.fullmatch(server.listen):
+        at.add("listen", show(server.listen), "write an address or host name, like 127.0.0.1")
+    if server.executor not in EXECUTORS:
+        at.add("executor", show(server.executor), did_you_mean(server.executor, EXECUTORS))
+    if "\0" in str(server.data_dir):
+        at.add("data_dir", show(str(server.data_dir)), "name a directory, like .tenure")
+    if server.database and not _is_database(server.database):
+        # The value may hold a password, so it is not repeated.
+        remedy = "write sqlite:////path/to/file or postgresql+psycopg://host/name, or leave it away"
+        at.add("database", "(not shown)", remedy)
+    return at.problems
+
+
+def _is_database(url: str) -> bool:
+    try:
+        scheme = urlsplit(url).scheme
+    except ValueError:
+        return False
+    return "://" in url and scheme.partition("+")[0] in ("sqlite", "postgresql")
+
+
+def check_policy(policy: Policy, file: str) -> list[Problem]:
+    at = _Durations(file, ("policy",))
+    at.between("lookback", policy.lookback, MINUTE, 90 * DAY)
+    lookback = min(max(policy.lookback, MINUTE), 90 * DAY)
+    at.between("recent", policy.recent, SECOND, lookback, "the lookback")
+    at.between("entitlement_floor", policy.entitlement_floor, SECOND, lookback, "the lookback")
+    at.between("preemption_margin", policy.preemption_margin, 0, lookback, "the lookback")
+    at.between("unallocated_turn", policy.unallocated_turn, 0, DAY)
+    at.between("backoff_first", policy.backoff_first, 100, DAY)
+    at.between("backoff_max", policy.backoff_max, max(100, min(policy.backoff_first, DAY)), DAY)
+    if not 1 <= policy.evictions_per_minute <= 10_000:
+        remedy = "from 1 to 10000; to stop evictions altogether use `tenure pause evictions`"
+        at.add("evictions_per_minute", show(policy.evictions_per_minute), remedy)
+    return at.problems
+
+
+def check_clusters(
+    clusters: Sequence[Cluster],
+    policy: Policy,
+    file: str,
+    *,
+    left_open: bool = False,
+    found: Collection[str] = (),
+) -> list[Problem]:
+    """``left_open``: 0 CPUs or memory are still to be filled in, and clusters in ``found`` may have no host."""
+    problems: list[Problem] = []
+
+    def add(place: tuple[str, ...], value: str, remedy: str) -> None:
+        problems.append(Problem(file, dotted(place), value, remedy))
+
+    total = sum(len(cluster.hosts) for cluster in clusters)
+    if total > MAX_HOSTS:
+        add(("clusters",), f"{total} hosts", f"at most {MAX_HOSTS} hosts over all clusters")
+        return problems
+    if not 1 <= len(clusters) <= MAX_CLUSTERS:
+        add(("clusters",), f"{len(clusters)} clusters", f"declare 1 to {MAX_CLUSTERS} clusters")
+    seen: set[str] = set()
+    owners: dict[str, str] = {}
+    for cluster in clusters:
+        place = ("clusters", cluster.name)
+        if not _CLUSTER_NAME.fullmatch(cluster.name):
+            add(place, show(cluster.name), "use lowercase letters, digits, - and _, at most 63")
+        if cluster.name in seen:
+            add(place, show(cluster.name), "this name is taken; give each cluster its own")
+        seen.add(cluster.name)
+        problems += _check_bounds(cluster, policy, file)
+        if not cluster.hosts and cluster.name not in found:
+            add((*place, "hosts"), "[]", 'add hosts, for instance { name = "n[01-16]", gpus = 8 }')
+        for host in cluster.hosts:
+            problems += _check_host(host, file, (*place, "hosts", host.name), left_open)
+            if host.name in owners:
+                where = owners[host.name]
+                add(
+                    (*place, "hosts", host.name),
+                    show(host.name),
+                    f"declared before, in {where}; a host is in one cluster once",
+                )
+            owners[host.name] = cluster.name
+    return problems
+
+
+def _check_bounds(cluster: Cluster, policy: Policy, file: str) -> list[Problem]:
+    at = _Durations(file, ("clusters", cluster.name))
+    at.between("min_runtime_max", cluster.min_runtime_max, SECOND, policy.lookback, "the lookback")
+    longest = max(cluster.min_runtime_max, SECOND)
+    at.between("min_runtime_floor", cluster.min_runtime_floor, SECOND, longest, "min_runtime_max")
+    if cluster.default_min_runtime != 0:
+        floor = min(max(cluster.min_runtime_floor, SECOND), longest)
+        at.between("default_min_runtime", cluster.default_min_runtime, floor, longest, "min_runtime_max")
+    at.between("max_grace", cluster.max_grace, 0, HOUR)
+    at.between("unallocated_grace", cluster.unallocated_grace, 0, max(cluster.max_grace, 0), "max_grace")
+    at.between("kill_timeout", cluster.kill_timeout, SECOND, HOUR)
+    at.between("start_timeout", cluster.start_timeout, SECOND, DAY)
+    return at.problems
+
+
+def _check_host(host: Host, file: str, place: tuple[str, ...], left_open: bool) -> Iterable[Problem]:
+    def problem(field: str, value: str, remedy: str, *more: str) -> Problem:
+        return Problem(file, dotted((*place, field, *more)), value, remedy)
+
+    if not _HOST_NAME.fullmatch(host.name):
+        yield problem("name", show(host.name), "use letters, digits, '.', - and _, beginning with a letter or digit")
+    if not 1 <= host.gpus <= MAX_GPUS:
+        yield problem("gpus", show(host.gpus), f"from 1 to {MAX_GPUS} GPUs")
+    if not (0 if left_open else 1) <= host.cpus <= MAX_CPUS:
+        yield problem("cpus", format_cpus(host.cpus), f"more than 0, at most {format_cpus(MAX_CPUS)} CPUs")
+    if not (0 if left_open else 1) <= host.mem <= MAX_MEMORY:
+        yield problem("memory", format_memory(host.mem), f"from 1M to {format_memory(MAX_MEMORY)}")
+    if len(host.labels) > MAX_LABELS:
+        yield problem("labels", f"{len(host.labels)} labels", f"at most {MAX_LABELS}")
+    if len({key for key, _ in host.labels}) < len(host.labels):
+        yield problem("labels", show([key for key, _ in host.labels]), "give each label one value")
+    for key, value in host.labels[:MAX_LABELS]:
+        if not _LABEL_KEY.fullmatch(key):
+            yield problem("labels", show(key), "use letters, digits, '.', '/', - and _ in labels, at most 63")
+        if not _LABEL_VALUE.fullmatch(value):
+            fix = "use letters, digits, '.', ':', '/', - and _ in values, 1 to 63"
+            yield problem("labels", show(value), fix, key)

@@ -1,0 +1,56 @@
+"""A configuration as one frozen value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tenure.core.model import DAY, SECOND, Budget, Cluster, Grant, Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """How the server runs. Durations in ms.
+
+    ``data_dir`` holds database, logs and sockets. ``database`` is an SQLAlchemy URL, '' for SQLite in
+    ``data_dir``. ``retention``: how long history is kept in full. ``slow_tick``: how often the loop runs when
+    nothing happens.
+    """
+
+    listen: str = "127.0.0.1"
+    port: int = 7788
+    data_dir: Path = Path(".tenure")
+    database: str = ""
+    retention: int = 90 * DAY
+    slow_tick: int = 30 * SECOND
+    executor: str = "local"
+
+    @property
+    def database_url(self) -> str:
+        return self.database or f"sqlite:///{self.data_dir / 'tenure.db'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Discover:
+    """A place in ``cluster`` for the hosts that the executor finds. ``cpus`` and ``mem`` 0: as found."""
+
+    cluster: str
+    cpus: int = 0
+    mem: int = 0
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All that the two files say.
+
+    Until ``resolve``, a host whose ``cpus`` or ``mem`` is left to the machine has 0 there, and ``discover`` names
+    clusters whose hosts are still to be found.
+    """
+
+    server: Server
+    clusters: tuple[Cluster, ...]
+    policy: Policy
+    budgets: tuple[Budget, ...]
+    grants: tuple[Grant, ...] = ()
+    discover: tuple[Discover, ...] = ()
