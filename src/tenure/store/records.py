@@ -1,0 +1,120 @@
+"""Questions about jobs, attempts, evictions and the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, Select, func, insert, or_, select
+
+from tenure.store import schema
+from tenure.store.database import HIGHEST_DELETED_JOB, Database, as_dict, columns_of
+from tenure.store.rows import AttemptRow, AuditRow, EvictionRow, JobRow
+
+_audit = as_dict(AuditRow, without=("id",))
+
+
+def under(column: Column[Any], path: str) -> ColumnElement[bool]:
+    """Whether a column of paths is ``path`` or below it ('': anything), in a way that an index can serve."""
+    if not path:
+        return column >= ""
+    # '0' is the character that follows '/'.
+    return or_(column == path, (column >= path + "/") & (column < path + "0"))
+
+
+class Records(Database):
+    """Read by the API, and by the engine when it answers a submission."""
+
+    def job(self, job_id: int) -> JobRow | None:
+        """One job, None when there is none or its history was compacted."""
+        return self._one_job(schema.jobs.c.id == job_id)
+
+    def find_by_client_key(self, user: str, key: str) -> JobRow | None:
+        """The job that ``user`` submitted under ``key``."""
+        return self._one_job((schema.jobs.c.user == user) & (schema.jobs.c.client_key == key))
+
+    def _one_job(self, condition: ColumnElement[bool]) -> JobRow | None:
+        with self._read() as connection:
+            row = connection.execute(columns_of(JobRow, schema.jobs).where(condition)).one_or_none()
+        return None if row is None else JobRow(*row)
+
+    def max_job_id(self) -> int:
+        """The highest job id ever written, 0 for none; compaction does not lower it."""
+        deleted = select(schema.meta.c.value).where(schema.meta.c.key == HIGHEST_DELETED_JOB)
+        with self._read() as connection:
+            highest = connection.execute(select(func.max(schema.jobs.c.id))).scalar_one() or 0
+            return max(highest, int(connection.execute(deleted).scalar_one()))
+
+    def list_jobs(
+        self,
+        *,
+        states: Collection[str] = (),
+        users: Collection[str] = (),
+        budget: str | None = None,
+        cluster: str | None = None,
+        since: int | None = None,
+        after: int | None = None,
+        limit: int | None = 100,
+    ) -> list[JobRow]:
+        """Jobs, newest first. Empty or None does not filter.
+
+        ``budget``: this path and below. ``since``: submitted then or later. ``after``: the id of the last job
+        of the page before. ``limit`` None: all.
+        """
+        table = schema.jobs
+        query = columns_of(JobRow, table).order_by(table.c.id.desc()).limit(limit)
+        if states:
+            query = query.where(table.c.state.in_(states))
+        if users:
+            query = query.where(table.c.user.in_(users))
+        if budget is not None:
+            query = query.where(under(table.c.budget, budget))
+        if cluster is not None:
+            query = query.where(table.c.cluster == cluster)
+        if since is not None:
+            query = query.where(table.c.submitted_at >= since)
+        if after is not None:
+            query = query.where(table.c.id < after)
+        return [JobRow(*row) for row in self._all(query)]
+
+    def attempts_of(self, job_id: int) -> list[AttemptRow]:
+        """The attempts of a job, first to last."""
+        table = schema.attempts
+        query = columns_of(AttemptRow, table).where(table.c.job_id == job_id).order_by(table.c.number)
+        return [AttemptRow(*row) for row in self._all(query)]
+
+    def evictions(
+        self, since: int | None = None, limit: int | None = 100, job_id: int | None = None
+    ) -> list[EvictionRow]:
+        """Evictions at ``since`` or later, newest first; of one job, as victim or as gainer."""
+        table = schema.evictions
+        query = columns_of(EvictionRow, table).order_by(table.c.id.desc()).limit(limit)
+        if since is not None:
+            query = query.where(table.c.at >= since)
+        if job_id is not None:
+            query = query.where(or_(table.c.job_id == job_id, table.c.gainer == job_id))
+        return [EvictionRow(*row) for row in self._all(query)]
+
+    def evictions_since(self, after: int = 0, limit: int | None = None) -> list[EvictionRow]:
+        """Evictions whose ``id`` is above ``after``, oldest first: for whoever follows them."""
+        table = schema.evictions
+        query = columns_of(EvictionRow, table).where(table.c.id > after).order_by(table.c.id).limit(limit)
+        return [EvictionRow(*row) for row in self._all(query)]
+
+    def audit_log(self, since: int | None = None, limit: int | None = 100) -> list[AuditRow]:
+        """What people did at ``since`` or later, newest first."""
+        table = schema.audit
+        query = columns_of(AuditRow, table).order_by(table.c.id.desc()).limit(limit)
+        if since is not None:
+            query = query.where(table.c.at >= since)
+        return [AuditRow(*row) for row in self._all(query)]
+
+    def record_audit(self, rows: Sequence[AuditRow]) -> None:
+        """Append to the audit log what happened outside a scheduling pass, such as a new user."""
+        if rows:
+            with self._write() as connection:
+                connection.execute(insert(schema.audit), [_audit(row) for row in rows])
+
+    def _all(self, query: Select[Any]) -> Sequence[Any]:
+        with self._read() as connection:
+            return connection.execute(query).all()

@@ -1,0 +1,22 @@
+"""The store: everything that must outlive the server, in SQLite or PostgreSQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tenure.store import backup
+from tenure.store.access import Access
+from tenure.store.history import History
+from tenure.store.records import Records
+from tenure.store.retention import Retention
+
+
+class Store(History, Records, Access, Retention):
+    """One open database. The engine's thread writes batches; any thread may read."""
+
+    def backup(self, target: Path) -> None:
+        """Copy this database into the single file ``target`` while it is in use.
+
+        Raises StoreError for PostgreSQL, when ``target`` exists, and when the copy is damaged.
+        """
+        backup.backup(self._engine.url, target)
