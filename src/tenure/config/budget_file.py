@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tenure.config.check_budgets import MAX_DEPTH
 from tenure.config.problems import MISSING, Problem, dotted, show
 from tenure.config.schema import BudgetTable, GrantTable, Place, validate
 from tenure.core.model import SHARE_ONE, Budget, Grant
 
 GRANTS = "grants"
 """The one top-level key that is not a budget."""
-MAX_DEPTH = 8
 
 
 def read_budgets(data: dict[str, Any], file: str, problems: list[Problem]) -> list[Budget]:

@@ -17,6 +17,9 @@ MAX_GRANTS = 1_000
 MAX_PEOPLE = 1_000
 MAX_GPU_HOURS = 1_000_000_000
 
+RESERVED = {"grants", "share", "cluster_shares", "managers", "members", "moved_from"}
+"""Keys with a meaning of their own in the budgets file."""
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _PERSON = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}")
 _NAME_FIX = "use lowercase letters, digits, - and _, beginning with a letter or digit, at most 63"
@@ -70,6 +73,8 @@ def _check_path(budget: Budget, known: Counter[str], file: str) -> Iterable[Prob
         if part == SELF:
             remedy = f"{SELF} stands for what the other children leave over; choose another name"
             yield Problem(file, field, show(budget.path), remedy)
+        elif part in RESERVED:
+            yield Problem(file, field, show(budget.path), f"{part} is a setting; choose another name")
         elif not _NAME.fullmatch(part):
             yield Problem(file, field, show(budget.path), _NAME_FIX)
     if len(parts) > MAX_DEPTH:
