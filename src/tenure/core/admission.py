@@ -83,20 +83,20 @@ def _check_size(cluster: Cluster, spec: JobSpec) -> None:
         fix = f"cluster {cluster.name} has {total} GPUs; ask for at most {total}"
         raise Refusal(Reason.TOO_MANY_GPUS, "gpus", str(spec.gpus), fix)
     for i, role in enumerate(spec.roles):
-        for field, value, most, unit in (
+        for name, value, most, unit in (
             ("gpus", role.gpus, max(h.gpus for h in cluster.hosts), ""),
             ("cpus", role.cpus, max(h.cpus for h in cluster.hosts), " thousandths of a CPU"),
             ("mem", role.mem, max(h.mem for h in cluster.hosts), " MiB"),
         ):
             if value > most:
                 fix = f"a replica is on one host, and the largest of cluster {cluster.name} has {most}{unit}"
-                more = "; use more replicas of fewer GPUs" if field == "gpus" else f"; ask for at most {most}{unit}"
-                raise Refusal(Reason.REPLICA_TOO_LARGE, f"roles[{i}].{field}", f"{value}{unit}", fix + more)
+                more = "; use more replicas of fewer GPUs" if name == "gpus" else f"; ask for at most {most}{unit}"
+                raise Refusal(Reason.REPLICA_TOO_LARGE, f"roles[{i}].{name}", f"{value}{unit}", fix + more)
     for label in spec.labels:
-        values = {value for host in cluster.hosts if (value := host.label(label.key)) is not None}
-        if label.required and (not values or (label.value is not None and label.value not in values)):
+        there = sorted({named for host in cluster.hosts if (named := host.label(label.key)) is not None})
+        if label.required and (not there or (label.value is not None and label.value not in there)):
             wanted = label.key if label.value is None else f"{label.key}={label.value}"
-            has = f"its hosts have {label.key} = {', '.join(sorted(values))}" if values else _label_keys(cluster)
+            has = f"its hosts have {label.key} = {', '.join(there)}" if there else _label_keys(cluster)
             raise Refusal(Reason.NO_SUCH_LABEL, "labels", wanted, f"no host of cluster {cluster.name} has it; {has}")
     misfit = possible(cluster.hosts, spec.roles, spec.labels)
     if misfit is not None:

@@ -29,6 +29,7 @@ def take(state: State, job: Job, attempt: Attempt) -> None:
     state.dequeue(job)
     job.attempt = attempt
     job.attempts = attempt.number
+    job.last_cluster = attempt.cluster
     state.attempts[attempt.id] = attempt
     cluster.room.take(attempt.slots)
     for host in attempt.hosts():
@@ -42,6 +43,9 @@ def open_spans(state: State, attempt: Attempt, at: int) -> None:
     """GPUs are assigned: occupancy begins, protected when charged, until all replicas run."""
     cluster = state.clusters[attempt.cluster]
     attempt.started_at = at
+    job = state.jobs[attempt.job_id]
+    if job.first_started is None:
+        job.first_started = at
     cluster.ledger.open_span(attempt.id, OpenSpan(attempt.leaf, attempt.user, attempt.kind, attempt.amount, at))
     if not attempt.charged:
         attempt.promised_until = at + state.policy.unallocated_turn

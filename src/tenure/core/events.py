@@ -14,12 +14,16 @@ from tenure.core.model import Budget, Cluster, Grant, HostState, JobSpec, Policy
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A job that admission accepted. ``hold``: the person who wants it held from the start, or ''."""
+    """A job that admission accepted. ``hold``: the person who wants it held from the start, or ''.
+
+    ``client_key``: the key under which the submitter may send it again without submitting twice, or ''.
+    """
 
     at: int
     job_id: int
     spec: JobSpec
     hold: str = ""
+    client_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

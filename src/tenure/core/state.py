@@ -90,12 +90,18 @@ class Job:
     leaf: str
     budget: str
     """The budget's path today: it differs from ``spec.budget`` after a move."""
+    client_key: str = ""
     held_by: str = ""
     not_before: int = 0
     failures: int = 0
     """Failed attempts in a row, which make the backing off grow."""
     retried: int = 0
     attempts: int = 0
+    first_started: int | None = None
+    last_cluster: str = ""
+    """Where it runs or ran last."""
+    exit_codes: tuple[int, ...] = ()
+    """Of its last attempt, one per replica."""
     evictions: int = 0
     evictions_since_checkpoint: int = 0
     attempt: Attempt | None = None

@@ -142,6 +142,7 @@ def stop(state: State, attempt: Attempt, why: Because, grace: int, out: list[Out
 def _submitted(state: State, event: Submitted) -> None:
     leaf = state.the_tree().leaf_of(event.spec.budget)
     job = Job(event.job_id, event.spec, JobState.QUEUED, state.now, leaf, event.spec.budget, held_by=event.hold)
+    job.client_key = event.client_key
     state.jobs[job.id] = job
     state.touched_jobs.add(job.id)
     state.enqueue(job)
@@ -186,6 +187,7 @@ def _requeue_with(state: State, event: Held | Released | PriorityChanged) -> Non
 def _exited(state: State, attempt: Attempt, event: AttemptExited, out: list[Outcome]) -> None:
     job, now = state.jobs[attempt.job_id], state.now
     decided = fate(job, attempt, event)
+    job.exit_codes = event.exit_codes
     if decided.because.reason is Reason.HOST_FAILED:
         _credit(state, attempt, out)
     effects.release(state, job, attempt, now, decided.because)

@@ -1,0 +1,1 @@
+"""The live loop around the core: recover, decide, write, act."""

@@ -1,0 +1,135 @@
+"""From the core's state to orders for the executor, and from its reports to events. Level-triggered.
+
+What should be true of each attempt follows from the state alone, so after a crash everything is simply said again:
+executors ignore what they have been told before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+
+from tenure import faults
+from tenure.core.events import AttemptExited, CheckpointReported, Event, ExitKind, ReplicasUp
+from tenure.core.model import SECOND
+from tenure.core.state import Attempt, Job, State
+from tenure.executors.base import Executor, Launch, Phase, ReplicaLaunch, Report, StopOrder
+
+log = structlog.get_logger()
+
+_ENDS = {Phase.EXITED: ExitKind.EXITED, Phase.LOST: ExitKind.LOST, Phase.NOT_STARTED: ExitKind.NOT_STARTED}
+
+
+def launch_of(job: Job, attempt: Attempt) -> Launch:
+    """All that an executor needs to run ``attempt``."""
+    replicas = []
+    for rank, slot in enumerate(attempt.slots):
+        role = job.spec.roles[slot.role]
+        replicas.append(
+            ReplicaLaunch(
+                role=role.name,
+                role_index=slot.role,
+                replica=slot.replica,
+                node_rank=rank,
+                host=slot.host,
+                gpus=slot.gpus,
+                cpus=slot.cpus,
+                mem=slot.mem,
+                command=role.command,
+            )
+        )
+    execution = job.spec.execution
+    return Launch(
+        attempt_id=attempt.id,
+        job_id=job.id,
+        number=attempt.number,
+        name=job.spec.name,
+        user=job.spec.user,
+        budget=job.budget,
+        cluster=attempt.cluster,
+        replicas=tuple(replicas),
+        workdir=execution.workdir,
+        env=dict(execution.env),
+        launch=execution.launch,
+        warn_signal=execution.warn_signal,
+        protected_for=attempt.min_runtime,
+        restart_count=attempt.number - 1,
+    )
+
+
+class Conductor:
+    """Tells the executor what the state wants, once; remembers what it has said since it was made."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        self._started: set[str] = set()
+        self._ordered: dict[str, int] = {}
+
+    def act(self, state: State, now: int, ended: Iterable[str]) -> list[Event]:
+        """Start what is to start, warn what is due, forget what has ended (and is recorded).
+
+        Returns the ends of attempts that this machine could not even begin (a full disk, for instance).
+        """
+        failed: list[Event] = []
+        for attempt_id in ended:
+            self._started.discard(attempt_id)
+            self._ordered.pop(attempt_id, None)
+            self.executor.forget(attempt_id)
+        for attempt in list(state.attempts.values()):
+            if attempt.started_at is None:
+                continue
+            if attempt.id not in self._started:
+                try:
+                    self._start(state.jobs[attempt.job_id], attempt)
+                except OSError as error:
+                    log.error("attempt_not_started", attempt=attempt.id, error=str(error))
+                    failed.append(AttemptExited(now, attempt.id, ExitKind.NOT_STARTED, message=str(error)))
+                    continue
+            stop = attempt.stop
+            if stop is not None and stop.warn_at <= now and self._ordered.get(attempt.id) != stop.kill_at:
+                self._stop(state.jobs[attempt.job_id], attempt, now)
+        return failed
+
+    def _start(self, job: Job, attempt: Attempt) -> None:
+        faults.point("engine.before_start")
+        self.executor.start(launch_of(job, attempt))
+        faults.point("engine.after_start")
+        self._started.add(attempt.id)
+
+    def _stop(self, job: Job, attempt: Attempt, now: int) -> None:
+        assert attempt.stop is not None  # the caller has looked
+        grace = max(0, attempt.stop.kill_at - now)
+        faults.point("engine.before_stop")
+        signal = job.spec.execution.warn_signal
+        self.executor.stop(StopOrder(attempt.id, grace, signal, attempt.stop.because.reason.value))
+        faults.point("engine.after_stop")
+        self._ordered[attempt.id] = attempt.stop.kill_at
+
+    def end_unknown(self, report: Report) -> None:
+        """An attempt that the state does not have: end it, say so, and forget it when it is over."""
+        if report.phase in _ENDS:
+            self.executor.forget(report.attempt_id)
+        else:
+            log.warning("unknown_attempt_ended", attempt=report.attempt_id, phase=report.phase.value)
+            self.executor.stop(StopOrder(report.attempt_id, 0, "SIGKILL", "unknown"))
+
+
+def events_of(state: State, report: Report, now: int) -> list[Event]:
+    """What a report says that the state does not know yet. Empty for attempts that have not begun."""
+    attempt = state.attempts.get(report.attempt_id)
+    if attempt is None or attempt.started_at is None:
+        return []
+    at = now - report.age_ms
+    events: list[Event] = []
+    if report.checkpoint_age_ms is not None:
+        checkpoint = now - report.checkpoint_age_ms
+        # Ages are read at different moments: the same checkpoint may seem a little younger the next time.
+        if attempt.checkpoint_at is None or checkpoint > attempt.checkpoint_at + SECOND:
+            events.append(CheckpointReported(checkpoint, attempt.id))
+    if attempt.running_since is None and report.phase in (Phase.RUNNING, Phase.EXITED):
+        events.append(ReplicasUp(at, attempt.id))
+    if report.phase in _ENDS:
+        kind = _ENDS[report.phase]
+        events.append(AttemptExited(at, attempt.id, kind, report.exit_codes, report.done, report.message))
+    return events
