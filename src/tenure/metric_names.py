@@ -63,22 +63,14 @@ WAIT_SECONDS = Metric(
     ("class",),
     _WAIT_BUCKETS,
 )
-EVICTIONS = Metric(
-    "tenure_evictions_total", MetricType.COUNTER, "Attempts stopped against their will.", ("reason",)
-)
-PASS_SECONDS = Metric(
-    "tenure_pass_seconds", MetricType.HISTOGRAM, "Duration of scheduling passes.", (), _WORK_BUCKETS
-)
+EVICTIONS = Metric("tenure_evictions_total", MetricType.COUNTER, "Attempts stopped against their will.", ("reason",))
+PASS_SECONDS = Metric("tenure_pass_seconds", MetricType.HISTOGRAM, "Duration of scheduling passes.", (), _WORK_BUCKETS)
 EVENTS = Metric("tenure_events_total", MetricType.COUNTER, "Events that the engine has taken in.", ("kind",))
-JOBS_ENDED = Metric(
-    "tenure_jobs_ended_total", MetricType.COUNTER, "Jobs that have ended, by final state.", ("state",)
-)
+JOBS_ENDED = Metric("tenure_jobs_ended_total", MetricType.COUNTER, "Jobs that have ended, by final state.", ("state",))
 CLOCK_ALARM = Metric(
     "tenure_clock_alarm", MetricType.GAUGE, "1 while a step of the wall clock keeps evictions stopped."
 )
-PAUSED = Metric(
-    "tenure_paused", MetricType.GAUGE, "1 while a person has paused it: starts or evictions.", ("scope",)
-)
+PAUSED = Metric("tenure_paused", MetricType.GAUGE, "1 while a person has paused it: starts or evictions.", ("scope",))
 HOSTS = Metric("tenure_hosts", MetricType.GAUGE, "Hosts by state.", ("cluster", "state"))
 STORE_COMMIT_SECONDS = Metric(
     "tenure_store_commit_seconds",

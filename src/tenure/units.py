@@ -82,9 +82,7 @@ def _from_clock(text: str, stripped: str) -> int:
         raise UnitError(text, _DURATION_FIX)
     days, first, second, third = match.groups()
     if days is None and third is None:
-        raise UnitError(
-            text, f"hours or minutes? Write {first}h{second}m, {first}m{second}s or {stripped}:00"
-        )
+        raise UnitError(text, f"hours or minutes? Write {first}h{second}m, {first}m{second}s or {stripped}:00")
     if int(second or 0) > 59 or int(third or 0) > 59 or (days is not None and int(first) > 23):
         raise UnitError(text, "hours up to 23 after days, minutes and seconds up to 59, as in 1-12:30:00")
     return int(days or 0) * DAY + int(first) * HOUR + int(second or 0) * MINUTE + int(third or 0) * SECOND

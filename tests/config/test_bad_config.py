@@ -129,8 +129,8 @@ def try_to_parse(clusters: str, budgets: str) -> None:
         check_shape(error)
 
 
-TOKEN_TEXT = r"""[ ] { } = , . " ' # - [[ ]] true nan 1e9 1e999999 0x -1 0 99999999999999999999 0.1234567 [] {} "" 1979-05-27
-07:32:00 share hosts name self grants members cluster_shares discover lab"""
+TOKEN_TEXT = r"""[ ] { } = , . " ' # - [[ ]] true nan 1e9 1e999999 0x -1 0 99999999999999999999 0.1234567 [] {} ""
+1979-05-27 07:32:00 share hosts name self grants members cluster_shares discover lab"""
 TOKENS = st.sampled_from([*TOKEN_TEXT.split(), "\n", "\0", "\u2028", "\U0001f600"])
 EDITS = st.lists(
     st.tuples(
@@ -159,8 +159,8 @@ def test_mutations_of_the_sample_give_a_configuration_or_problems(edits: Edits, 
         try_to_parse(clusters, edited(budgets + grant(to='"lab/vision"', **{"from": '["lab/self"]'}), edits))
 
 
-VALUE_TEXT = r"""-1 0 1 8 9223372036854775807 0.5 -0.0 nan inf true 1e400 "" "x" "1h" "64G" "1/3" "n[1-3]" "lab/x" "\u0000" []
-[1] ["a"] ["lab/x"] [[]] [{}] {} {a=1} {main="50%"} 1979-05-27 07:32:00 1979-05-27T07:32:00
+VALUE_TEXT = r"""-1 0 1 8 9223372036854775807 0.5 -0.0 nan inf true 1e400 "" "x" "1h" "64G" "1/3" "n[1-3]"
+"lab/x" "\u0000" [] [1] ["a"] ["lab/x"] [[]] [{}] {} {a=1} {main="50%"} 1979-05-27 07:32:00 1979-05-27T07:32:00
 0001-01-01T00:00:00+02:00"""
 VALUES = st.sampled_from(VALUE_TEXT.split())
 
