@@ -18,7 +18,17 @@ EXECUTOR_POINTS = (
     "executor.forget.done",
 )
 
-POINTS = EXECUTOR_POINTS
+ENGINE_POINTS = (
+    "engine.after_step",
+    "engine.before_start",
+    "engine.after_start",
+    "engine.before_stop",
+    "engine.after_stop",
+)
+
+STORE_POINTS = ("store.before_commit", "store.after_commit")
+
+POINTS = (*EXECUTOR_POINTS, *ENGINE_POINTS, *STORE_POINTS)
 """All names that ``point`` accepts; crash tests go through them."""
 
 _hits: Counter[str] = Counter()
