@@ -1,0 +1,242 @@
+"""Jobs, attempts and evictions as the API shows them: stored rows with what is true of live jobs now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from tenure import words
+from tenure.api.models import (
+    AttemptView,
+    EvictionView,
+    JobDetail,
+    JobView,
+    ReasonView,
+    RoleView,
+    SlotView,
+)
+from tenure.api.requests import LabelModel
+from tenure.core import codec
+from tenure.core.explain import Explainer
+from tenure.core.lifecycle import JobState
+from tenure.core.model import GPU, HOUR, JobSpec, Slots
+from tenure.core.reasons import Because, Reason
+from tenure.core.state import Attempt, State, StopRecord, protected
+from tenure.engine import record
+from tenure.engine.engine import Engine
+from tenure.store import AttemptRow, EvictionRow, JobRow
+
+HIDDEN = "(hidden)"
+
+
+def reason_view(because: Because) -> ReasonView:
+    numbers: dict[str, Any] = {key: codec.plain(value) for key, value in because.numbers.items()}
+    return ReasonView(code=because.reason.value, numbers=numbers, text=words.sentence(because))
+
+
+def hours(amount_ms: int) -> float:
+    """GPU-hours from thousandths of a GPU x ms."""
+    return round(amount_ms / (GPU * HOUR), 6)
+
+
+def job_views(engine: Engine, rows: Sequence[JobRow]) -> list[JobView]:
+    """Rows of a listing with the current reason and attempt of live jobs."""
+    live, stale = _live(engine, rows)
+    for i in stale:
+        rows = [*rows[:i], engine.store.job(rows[i].id) or rows[i], *rows[i + 1 :]]
+    return [JobView(**_fields(row, live.get(row.id))) for row in rows]
+
+
+def job_view(engine: Engine, row: JobRow) -> JobView:
+    return job_views(engine, [row])[0]
+
+
+def job_detail(engine: Engine, row: JobRow, *, secrets: bool) -> JobDetail:
+    """All of one job. ``secrets``: whether the values of its variables are shown."""
+    live, stale = _live(engine, [row])
+    row = (engine.store.job(row.id) or row) if stale else row
+    spec = _spec(row)
+    fields = _fields(row, live.get(row.id), spec)
+    attempts = [attempt_view(a, spec) for a in engine.store.attempts_of(row.id)]
+    current: AttemptView | None = fields["attempt"]
+    if current is not None:
+        attempts = [a for a in attempts if a.id != current.id] + [current]
+    env = dict(spec.execution.env)
+    return JobDetail(
+        **fields,
+        timeout_ms=spec.timeout,
+        grace_ms=spec.grace,
+        retries=spec.retries,
+        roles=[
+            RoleView(
+                name=r.name,
+                replicas=r.replicas,
+                gpus=r.gpus,
+                cpus=r.cpus / 1000,
+                memory_mib=r.mem,
+                command=list(r.command),
+            )
+            for r in spec.roles
+        ],
+        labels=[LabelModel(key=w.key, value=w.value, required=w.required) for w in spec.labels],
+        env=env if secrets else dict.fromkeys(env, HIDDEN),
+        workdir=spec.execution.workdir,
+        launch=spec.execution.launch,
+        warn_signal=spec.execution.warn_signal,
+        attempts=attempts,
+        eviction_history=[eviction_view(e) for e in engine.store.evictions(limit=100, job_id=row.id)],
+    )
+
+
+def _live(engine: Engine, rows: Iterable[JobRow]) -> tuple[dict[int, dict[str, Any]], list[int]]:
+    """What is true now of those that live, and the positions of rows that have ended since they were read."""
+    found: dict[int, dict[str, Any]] = {}
+    stale: list[int] = []
+    with engine.view() as state:
+        explainer = Explainer(state)
+        now = max(engine.now(), state.now)
+        for i, row in enumerate(rows):
+            job = state.jobs.get(row.id)
+            if job is None:
+                stale += [i] if row.ended_at is None else []
+                continue
+            attempt = job.attempt
+            found[row.id] = {
+                "state": job.state.value,
+                "budget": job.budget,
+                "held_by": job.held_by or None,
+                "evictions": job.evictions,
+                "priority": job.spec.priority,
+                "reason": reason_view(explainer.why(job)),
+                "attempt": None if attempt is None else live_attempt_view(state, attempt, now),
+            }
+            if attempt is not None:
+                found[row.id]["cluster"] = attempt.cluster
+    return found, stale
+
+
+def _spec(row: JobRow) -> JobSpec:
+    return codec.record(JobSpec, json.loads(row.spec))
+
+
+def _fields(row: JobRow, live: Mapping[str, Any] | None, spec: JobSpec | None = None) -> dict[str, Any]:
+    spec = spec or _spec(row)
+    return {
+        "id": row.id,
+        "name": row.name,
+        "user": row.user,
+        "budget": row.budget,
+        "state": row.state,
+        "ended": live is None and JobState(row.state).ended,
+        "charged": row.charged,
+        "gpus": row.gpus,
+        "cluster": row.cluster,
+        "clusters": list(spec.clusters),
+        "priority": row.priority,
+        "min_runtime_ms": row.min_runtime,
+        "resumable": spec.contract.resumable,
+        "submitted_at": row.submitted_at,
+        "first_started_at": row.first_start_at,
+        "ended_at": row.ended_at,
+        "evictions": row.evictions,
+        "restarts": row.restarts,
+        "exit_code": row.exit_code,
+        "reason": reason_view(record.because_of(row.reason)),
+        "attempt": None,
+        **(live or {}),
+    }
+
+
+def attempt_view(row: AttemptRow, spec: JobSpec) -> AttemptView:
+    """An attempt that is over (or that is only stored)."""
+    slots = codec.record(tuple[Slots, ...], json.loads(row.slots))
+    codes = json.loads(row.exit_codes)
+    ended = row.ended_at is not None
+    return AttemptView(
+        id=row.id,
+        number=row.number,
+        cluster=row.cluster,
+        budget=row.leaf,
+        state=row.state,
+        charged=row.charged,
+        charge_rate=row.amount / GPU,
+        min_runtime_ms=row.min_runtime,
+        planned_at=row.planned_at,
+        started_at=row.started_at,
+        running_at=row.running_at,
+        ended_at=row.ended_at,
+        protected_until=row.protected_until,
+        hosts=sorted({slot.host for slot in slots}),
+        slots=slot_views(slots, spec),
+        reason=reason_view(record.because_of(row.reason)) if ended else None,
+        exit_codes=codes,
+    )
+
+
+def live_attempt_view(state: State, attempt: Attempt, now: int) -> AttemptView:
+    """An attempt that claims or holds GPUs now."""
+    job = state.jobs[attempt.job_id]
+    stop = attempt.stop
+    return AttemptView(
+        id=attempt.id,
+        number=attempt.number,
+        cluster=attempt.cluster,
+        budget=attempt.leaf,
+        state=job.state.value,
+        charged=attempt.charged,
+        charge_rate=attempt.amount / GPU,
+        min_runtime_ms=attempt.min_runtime,
+        planned_at=attempt.planned_at,
+        started_at=attempt.started_at,
+        running_at=attempt.running_since,
+        protection=protection(attempt, now) if attempt.started_at is not None else None,
+        protected_until=attempt.protected_until,
+        hosts=attempt.hosts(),
+        slots=slot_views(attempt.slots, job.spec),
+        stop=reason_view(stop.because) if stop is not None else None,
+        kill_at=_kill_at(stop),
+    )
+
+
+def _kill_at(stop: StopRecord | None) -> int | None:
+    return stop.kill_at if stop is not None else None
+
+
+def protection(attempt: Attempt, now: int) -> Literal["protected", "exposed"]:
+    return "protected" if protected(attempt, now) else "exposed"
+
+
+def slot_views(slots: Sequence[Slots], spec: JobSpec) -> list[SlotView]:
+    return [
+        SlotView(
+            role=spec.roles[slot.role].name,
+            replica=slot.replica,
+            rank=rank,
+            host=slot.host,
+            gpus=list(slot.gpus),
+            cpus=slot.cpus / 1000,
+            memory_mib=slot.mem,
+        )
+        for rank, slot in enumerate(slots)
+    ]
+
+
+def eviction_view(row: EvictionRow) -> EvictionView:
+    numbers = {key: _number(value) for key, value in json.loads(row.numbers).items()}
+    return EvictionView(
+        id=row.id,
+        at=row.at,
+        attempt=row.attempt_id,
+        job=row.job_id,
+        budget=row.victim_leaf,
+        gainer=row.gainer or None,
+        gainer_budget=row.gainer_leaf or None,
+        reason=reason_view(Because(Reason(row.reason), numbers)),
+        gained_gpu_hours=hours(row.gained),
+        at_risk_gpu_hours=hours(row.at_risk),
+    )
+
+
+def _number(value: Any) -> Any:
+    return tuple(_number(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,136 @@
+"""What comes in, one set for server, client and CLI. Units at the edge: see ``fields``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tenure.api.fields import (
+    MAX_REPLICAS,
+    Argument,
+    Cpus,
+    DurationText,
+    MemoryText,
+    Ms,
+    Name,
+    Path,
+    Text,
+    TimeText,
+)
+
+Gpus = Annotated[int, Field(ge=0, le=1_000_000)]
+Replicas = Annotated[int, Field(ge=1, le=MAX_REPLICAS)]
+MemoryMiB = Annotated[int, Field(ge=0, le=1 << 30)]
+Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
+Signal = Literal["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGALRM"]
+Command = Annotated[list[Argument], Field(min_length=1, max_length=10_000)]
+
+
+class Request(BaseModel):
+    """What comes in: nothing is guessed, and an unknown field is an error."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class LabelModel(Request):
+    """A wish about host labels; without ``value``: all replicas where ``key`` has one and the same value."""
+
+    key: Name
+    value: Name | None = None
+    required: bool = False
+
+
+class RoleRequest(Request):
+    """Identical replicas of one command. CPUs and memory: left out, a replica gets its GPUs' part of a host."""
+
+    name: Name = "main"
+    replicas: Replicas = 1
+    gpus: Gpus = 1
+    cpus: Cpus | None = None
+    memory: MemoryText | None = None
+    memory_mib: MemoryMiB | None = None
+    command: Command
+
+
+class JobRequest(Request):
+    """A job. One role: ``gpus`` to ``command`` here; several: ``roles``. What is left out gets a default.
+
+    Durations are text such as ``2h30m``, or milliseconds in the field that ends in ``_ms``. ``user``: for whom,
+    which only admins may say. ``client_key``: a second request of a user with the same key creates nothing.
+    """
+
+    budget: Path
+    user: Name | None = None
+    name: Name | None = None
+    gpus: Gpus | None = None
+    replicas: Replicas | None = None
+    cpus: Cpus | None = None
+    memory: MemoryText | None = None
+    memory_mib: MemoryMiB | None = None
+    command: Command | None = None
+    roles: Annotated[list[RoleRequest], Field(min_length=1, max_length=64)] | None = None
+    clusters: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = None
+    min_runtime: DurationText | None = None
+    min_runtime_ms: Ms | None = None
+    resumable: bool | None = None
+    priority: Priority = 0
+    timeout: DurationText | None = None
+    timeout_ms: Ms | None = None
+    grace: DurationText | None = None
+    grace_ms: Ms | None = None
+    retries: Annotated[int, Field(ge=0, le=1000)] = 0
+    labels: Annotated[list[LabelModel], Field(max_length=100)] = []
+    env: dict[Name, Argument] = {}
+    workdir: Path | None = None
+    launch: Literal["per-replica", "per-gpu"] = "per-replica"
+    warn_signal: Signal = "SIGTERM"
+    hold: bool = False
+    client_key: Name | None = None
+
+
+class PriorityRequest(Request):
+    priority: Priority
+
+
+class EvictRequest(Request):
+    why: Text
+
+
+class HostRequest(Request):
+    """``deadline``: when a drain also evicts gangs that reach over other hosts and cannot restart elsewhere."""
+
+    why: Text = ""
+    deadline: TimeText | None = None
+
+
+class PauseRequest(Request):
+    scope: Literal["starts", "evictions"] = "starts"
+
+
+class FileText(Request):
+    """A configuration file: ``name`` as errors shall call it, ``text`` its whole content."""
+
+    name: Name
+    text: str
+
+
+class ApplyRequest(Request):
+    clusters: FileText
+    budgets: FileText
+    dry_run: bool = False
+
+
+class UserRequest(Request):
+    name: Name
+    role: Literal["admin", "user"] = "user"
+
+
+class UserChange(Request):
+    role: Literal["admin", "user"] | None = None
+    disabled: bool | None = None
+
+
+class TokenRequest(Request):
+    label: Text = ""
+    expires_at: TimeText | None = None

@@ -1,0 +1,164 @@
+"""Jobs: submit, list, show, and what can be done to one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request, Response
+
+from tenure import units
+from tenure.api import problems
+from tenure.api.context import NO_CONTROL, Admin, Caller, JobId, Limit, Seq, Server, job_of, live_job_for, may_act_on
+from tenure.api.job_views import job_detail, job_view, job_views
+from tenure.api.models import JobDetail, JobView, Page, Submitted
+from tenure.api.requests import EvictRequest, JobRequest, PriorityRequest
+from tenure.api.submission import complete
+from tenure.core.lifecycle import JobState
+from tenure.core.reasons import Reason, Refusal
+from tenure.engine.engine import Engine
+from tenure.store import UserRow
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+
+Word = Annotated[str | None, Query(max_length=1000, pattern=NO_CONTROL)]
+Words = Annotated[list[str], Query(max_length=100)]
+
+
+@router.post("", status_code=201)
+def submit(
+    body: JobRequest,
+    request: Request,
+    response: Response,
+    engine: Server,
+    user: Caller,
+    idempotency_key: Annotated[str | None, Header(max_length=200, pattern=NO_CONTROL)] = None,
+) -> Submitted:
+    """Submit a job. 201 for a new one, 200 when the client key was used before: then that job is the answer."""
+    request.state.one_role = body.roles is None
+    owner = body.user or user.name
+    if owner != user.name and user.role != "admin":
+        raise problems.bad("user", owner, "only administrators submit for others; leave it out", 403)
+    key = body.client_key or idempotency_key or None
+    if body.client_key and idempotency_key and body.client_key != idempotency_key:
+        raise problems.bad(
+            "client_key", body.client_key, "it differs from the Idempotency-Key header: send one of them"
+        )
+    with engine.view() as state:
+        completed = complete(body, state, owner)
+    job_id, created = engine.submit(completed.spec, by=user.name, client_key=key, hold=body.hold)
+    response.headers["Location"] = f"/v1/jobs/{job_id}"
+    if not created:
+        response.status_code = 200
+    view = job_view(engine, job_of(engine, job_id))
+    return Submitted(job=view, created=created, notes=list(completed.notes) if created else [])
+
+
+@router.get("")
+def list_jobs(
+    engine: Server,
+    _user: Caller,
+    state: Annotated[list[JobState] | None, Query(max_length=20)] = None,
+    user: Annotated[list[Annotated[str, Query(max_length=200, pattern=NO_CONTROL)]] | None, Query()] = None,
+    budget: Word = None,
+    cluster: Word = None,
+    since: Annotated[str | None, Query(max_length=64, description="submitted then or later, RFC 3339")] = None,
+    all: Annotated[bool, Query(description="ended ones too, unless states are named")] = False,
+    after: Seq | None = None,
+    limit: Limit = 100,
+) -> Page[JobView]:
+    """Jobs, newest first. ``budget`` means that path and everything below it."""
+    states = [s.value for s in state or ([] if all else [s for s in JobState if not s.ended])]
+    rows = engine.store.list_jobs(
+        states=states,
+        users=user or [],
+        budget=budget,
+        cluster=cluster,
+        since=_since(since),
+        after=after,
+        limit=limit + 1,
+    )
+    more = len(rows) > limit
+    rows = rows[:limit]
+    return Page(items=job_views(engine, rows), next=rows[-1].id if more else None)
+
+
+def _since(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return units.parse_time(text)
+    except units.UnitError as error:
+        raise problems.bad("since", text, error.fix) from error
+
+
+@router.get("/{job_id}")
+def show(job_id: JobId, engine: Server, user: Caller) -> JobDetail:
+    """One job with its attempts, the current reason, and who gained when it was evicted."""
+    row = job_of(engine, job_id)
+    with engine.view() as state:
+        secrets = may_act_on(state, user, row.user, row.budget)
+    return job_detail(engine, row, secrets=secrets)
+
+
+@router.patch("/{job_id}")
+def change(job_id: JobId, body: PriorityRequest, engine: Server, user: Caller) -> JobView:
+    """Set the priority, which orders jobs inside one budget."""
+    live_job_for(engine, user, job_id)
+    engine.set_priority(job_id, body.priority, user.name)
+    return _now(engine, job_id)
+
+
+@router.post("/{job_id}/cancel")
+def cancel(job_id: JobId, engine: Server, user: Caller) -> JobView:
+    """Cancel: a queued job ends at once, a running one is warned and then killed."""
+    live_job_for(engine, user, job_id)
+    engine.cancel(job_id, user.name)
+    return _now(engine, job_id)
+
+
+@router.post("/{job_id}/hold")
+def hold(job_id: JobId, engine: Server, user: Caller) -> JobView:
+    """Keep it from starting. A running job runs on, and is held when it is back in the queue."""
+    live_job_for(engine, user, job_id)
+    engine.hold(job_id, user.name)
+    return _now(engine, job_id)
+
+
+@router.post("/{job_id}/release")
+def release(job_id: JobId, engine: Server, user: Caller) -> JobView:
+    """Undo a hold. What a manager or an administrator holds, the job's owner cannot release."""
+    row = live_job_for(engine, user, job_id)
+    _check_release(engine, user, row.id, row.user)
+    engine.release(job_id, user.name)
+    return _now(engine, job_id)
+
+
+def _check_release(engine: Engine, user: UserRow, job_id: int, owner: str) -> None:
+    with engine.view() as state:
+        job = state.jobs.get(job_id)
+        held_by = job.held_by if job is not None else ""
+        outsider = job is not None and may_act_on(state, user, "", job.budget)
+    if held_by not in ("", owner, user.name) and not outsider:
+        raise problems.not_allowed(f"job {job_id} is held by {held_by}: ask them, a manager of its budget or an admin")
+
+
+@router.post("/{job_id}/checkpoint")
+def checkpoint(job_id: JobId, engine: Server, user: Caller) -> JobView:
+    """Report that its running attempt has saved a checkpoint."""
+    live_job_for(engine, user, job_id)
+    engine.checkpoint(job_id, user.name)
+    return _now(engine, job_id)
+
+
+@router.post("/{job_id}/evict")
+def evict(job_id: JobId, body: EvictRequest, engine: Server, user: Admin) -> JobView:
+    """Evict it although nothing outranks it, protected or not. It is recorded who did it and why."""
+    if not body.why.strip():
+        raise Refusal(Reason.BAD_VALUE, "why", '""', "say why, for the record and for the job's owner")
+    live_job_for(engine, user, job_id)
+    engine.evict(job_id, user.name, body.why)
+    return _now(engine, job_id)
+
+
+def _now(engine: Engine, job_id: int) -> JobView:
+    return job_view(engine, job_of(engine, job_id))

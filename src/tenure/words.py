@@ -1,0 +1,214 @@
+"""Every reason as one plain English sentence, with the numbers behind it in human units.
+
+CLI, API, demo and web all use ``sentence``. The templates below are the only place where reasons become words. In
+a template ``{key:kind}`` is a number of the reason; a part in square brackets is left out when one of its numbers
+is missing, and after ``|`` comes what is said instead. What is outside of brackets always holds, so every reason
+has a sentence whatever its numbers.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable, Mapping
+
+from tenure import units
+from tenure.core.reasons import Because, Number, Reason
+
+_RATIOS = (
+    "[: its usage ratio is {first_ratio_ppm:ratio} ({first_recent_ppm:ratio} over the last day), "
+    "that of {second} {second_ratio_ppm:ratio} ({second_recent_ppm:ratio})]"
+)
+_PROTECTED = "[; first to lose their protection: {protected:protections}]"
+
+TEMPLATES: dict[Reason, str] = {
+    Reason.STARTED_FREE: "Started on free GPUs[: it needs {gpus}, and {free_gpus} were free].",
+    Reason.STARTED_BY_EVICTION: "Claims GPUs of others[: {victims} evicted for it][, all gone by {kill_at:time}].",
+    Reason.CLAIM_COMPLETE: "Started: the GPUs that it claimed have all been released[; claimed at {planned_at:time}].",
+    Reason.CLAIM_DROPPED: "Its claim could not come true, so it queues again[: {why:word}][ (host {host})].",
+    Reason.WAITING_NEW: "Waiting for the next scheduling pass.",
+    Reason.WAITING_STANDING: f"Waiting: [{{first}}|another budget] comes first{_RATIOS}"
+    "[, with priority {first_priority} against {priority}][; it runs as attempt {attempt}]"
+    "[, whose turn lasts until {turn_until:time}].",
+    Reason.WAITING_CAPACITY: f"Waiting for GPUs[: it needs {{gpus}}, and {{free_gpus}} are free]{_PROTECTED}.",
+    Reason.WAITING_WHOLE_HOSTS: "Waiting for whole hosts[: it needs {whole_needed}, and {whole_free} are free]"
+    f"[; {{free_gpus}} GPUs are free in pieces]{_PROTECTED}.",
+    Reason.WAITING_LABELS: "Waiting for hosts with the labels that it requires[: {labels:names}]"
+    "[; {free_gpus} GPUs are free elsewhere].",
+    Reason.WAITING_HOST_STATE: "Waiting for hosts to be healthy again[: {hosts:names}][ ({closed} closed)].",
+    Reason.WAITING_CPU_MEMORY: "Waiting for CPUs or memory: GPUs are free, but not enough beside them"
+    "[ on {hosts_short} hosts].",
+    Reason.WAITING_EVICTION_CAP: "Waiting: only [{cap}|so many] evictions are allowed in a minute"
+    "[, and {recent} happened in the last one].",
+    Reason.WAITING_CLAIM: "Waiting for its GPUs: [{victims:names}|others] must release them first"
+    "[, by {kill_at:time}].",
+    Reason.HELD_BY_PERSON: "Held by [{by}|a person] until somebody releases it.",
+    Reason.HELD_NO_SHARE: "Held: [{budget}|its budget] has no share[ of {cluster}] now, so nothing charged can "
+    "start in it.",
+    Reason.BACKING_OFF: "Backing off after failures[: {failures} in a row][, the last one: {last:word}]"
+    "[; tried again at {until:time}].",
+    Reason.PAUSED_STARTS: "Waiting: all starts are paused[ by {by}].",
+    Reason.PAUSED_EVICTIONS: "Waiting: evictions are paused[ by {by}], and it fits only with evictions.",
+    Reason.EVICTED_STANDING: f"Evicted[ for job {{gainer}}]: [{{first}}|another budget] comes first{_RATIOS}.",
+    Reason.EVICTED_PRIORITY: "Evicted for [job {gainer}|a job] of the same budget, which has the higher priority"
+    "[: {gainer_priority} against {victim_priority}].",
+    Reason.EVICTED_UNALLOCATED: "Evicted[ for job {gainer}][ ({gainer_gpus} GPUs)]: it ran unallocated, and charged "
+    "jobs come first.",
+    Reason.EVICTED_DRAIN: "Evicted because its host[ {host}] is draining[: {why}].",
+    Reason.EVICTED_BY_PERSON: "Evicted by [{by}|a person][: {why}][{protected:while_protected}].",
+    Reason.HOST_FAILED: "Its host[ {host}] failed[: {why}][; last checkpoint {checkpoint_at:time}].",
+    Reason.TIMED_OUT: "Reached its timeout[ of {timeout:duration}].",
+    Reason.START_TIMED_OUT: "Not all of its replicas came up in time[; it was given its GPUs at {started_at:time}].",
+    Reason.CANCELLED: "Cancelled[ by {by}].",
+    Reason.NOT_RELEASED: "GPUs were not released in time[ by attempt {attempt}][, so these hosts drain as faulty: "
+    "{hosts:names}].",
+    Reason.SUCCEEDED: "Finished successfully.",
+    Reason.FAILED: "Failed[: exit code {exit_codes:codes}][ ({message})].",
+    Reason.NOT_STARTED: "Could not be started[: {message}].",
+    Reason.EXECUTOR_LOST: "The process that ran it was lost[: {message}].",
+    Reason.PREEMPTED: "Evicted, and not resumable, so it has ended[: {evicted_by:word}][ for job {gainer}].",
+    Reason.UNKNOWN_BUDGET: "There is no such budget[ as {budget}].",
+    Reason.UNKNOWN_CLUSTER: "There is no such cluster[ as {cluster}].",
+    Reason.NOT_A_MEMBER: "[{user}|The user] may not charge jobs to [{budget}|this budget].",
+    Reason.NO_SHARE: "[{budget}|The budget] has no share[ of {cluster}].",
+    Reason.TOO_MANY_GPUS: "More GPUs than the cluster has[: {gpus} of {cluster_gpus}].",
+    Reason.REPLICA_TOO_LARGE: "A replica is larger than any host.",
+    Reason.NO_SUCH_LABEL: "No host has the label that it requires[: {label}].",
+    Reason.MIN_RUNTIME_ABOVE_MAX: "min_runtime is above the maximum of the cluster[, {max:duration}].",
+    Reason.MIN_RUNTIME_BELOW_FLOOR: "min_runtime is above 0 and below the floor of the cluster[, {floor:duration}].",
+    Reason.MIN_RUNTIME_ABOVE_TIMEOUT: "min_runtime is longer than the job's own timeout[, {timeout:duration}].",
+    Reason.CONTRACT_ABOVE_ENTITLEMENT: "The contract asks for more GPU time than the budget gets in a whole lookback"
+    "[: {asked:gpu_hours} of {entitled:gpu_hours} GPU-hours].",
+    Reason.GRACE_ABOVE_MAX: "The grace period is longer than the cluster allows[, {max:duration}].",
+    Reason.BAD_VALUE: "A value is not possible.",
+    Reason.HOST_IN_USE: "The host[ {host}] is in use.",
+    Reason.BUDGET_IN_USE: "The budget[ {budget}] has jobs.",
+    Reason.CLUSTER_IN_USE: "The cluster[ {cluster}] is in use.",
+}
+
+_PART = re.compile(r"\[([^][]*)\]")
+_PLACE = re.compile(r"\{(\w+)(?::(\w+))?\}")
+
+
+class _Missing(Exception):
+    """A number that a part of a template needs is not there, or says that there is none."""
+
+
+def sentence(because: Because) -> str:
+    """One plain sentence for a reason and its numbers."""
+    return phrase(because.reason, because.numbers)
+
+
+def phrase(reason: Reason, numbers: Mapping[str, Number]) -> str:
+    """``sentence`` for a reason and its numbers apart."""
+    return _PART.sub(lambda part: _part(part[1], numbers), TEMPLATES[reason])
+
+
+def title(reason: Reason) -> str:
+    """The code as words: ``waiting_whole_hosts`` -> ``waiting whole hosts``."""
+    return reason.value.replace("_", " ")
+
+
+def keys(reason: Reason) -> list[tuple[str, str]]:
+    """The numbers that the sentence of a reason can show, with their kinds ('': as it is)."""
+    found: dict[str, str] = {}
+    for match in _PLACE.finditer(TEMPLATES[reason]):
+        found.setdefault(match[1], match[2] or "")
+    return list(found.items())
+
+
+def _part(text: str, numbers: Mapping[str, Number]) -> str:
+    first, _, otherwise = text.partition("|")
+    try:
+        return _PLACE.sub(lambda place: _show(place[1], place[2], numbers), first)
+    except _Missing:
+        return otherwise
+
+
+def _show(key: str, kind: str | None, numbers: Mapping[str, Number]) -> str:
+    value = numbers.get(key)
+    if value is None or value in ("", ()):
+        raise _Missing
+    if kind is None:
+        return _plain(value)
+    if kind in _INTEGER_KINDS:
+        if not isinstance(value, int):
+            raise _Missing
+        return _INTEGER_KINDS[kind](value)
+    return _OTHER_KINDS[kind](value)
+
+
+def _plain(value: Number) -> str:
+    return ", ".join(_plain(item) for item in value) if isinstance(value, tuple | list) else str(value)
+
+
+def _time(value: int) -> str:
+    if value <= 0:
+        raise _Missing
+    return moment(value)
+
+
+def moment(at: int) -> str:
+    """``2026-10-09 12:00:05 UTC`` of ms since the epoch."""
+    return units.format_time(at - at % 1000).replace("T", " ").replace("Z", " UTC")
+
+
+def _ratio(ppm: int) -> str:
+    return "without a share" if ppm < 0 else units.format_ratio(ppm, 1_000_000)
+
+
+def _while_protected(value: int) -> str:
+    if not value:
+        raise _Missing
+    return ", although it was protected"
+
+
+def _word(value: Number) -> str:
+    """A reason's code inside another reason's numbers, as words."""
+    return str(value).replace("_", " ")
+
+
+def _codes(value: Number) -> str:
+    """Exit codes of replicas, each different one once, signals by name."""
+    codes = value if isinstance(value, tuple | list) else (value,)
+    shown = dict.fromkeys(_code(code) for code in codes if code != 0)
+    if not shown:
+        raise _Missing
+    return ", ".join(shown)
+
+
+def _code(code: Number) -> str:
+    if isinstance(code, int) and code < 0:
+        try:
+            return f"{code} ({signal.Signals(-code).name})"
+        except ValueError:
+            return str(code)
+    return str(code)
+
+
+def _protections(value: Number) -> str:
+    """``((attempt, until), ...)``: who is protected until when."""
+    shown = []
+    for item in value if isinstance(value, tuple | list) else ():
+        if isinstance(item, tuple | list) and len(item) >= 2 and isinstance(item[-1], int):
+            shown.append(f"{item[0]} until {_time(item[-1])}")
+    if not shown:
+        raise _Missing
+    return ", ".join(shown)
+
+
+_INTEGER_KINDS: dict[str, Callable[[int], str]] = {
+    "time": _time,
+    "ratio": _ratio,
+    "duration": units.format_duration,
+    "memory": units.format_memory,
+    "milli": units.format_thousandths,
+    "gpu_hours": units.format_gpu_hours,
+    "while_protected": _while_protected,
+}
+_OTHER_KINDS: dict[str, Callable[[Number], str]] = {
+    "names": _plain,
+    "word": _word,
+    "codes": _codes,
+    "protections": _protections,
+}
