@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tenure.core.lifecycle import JobState
 from tenure.core.model import HostState
 from tenure.core.reasons import Reason
 from tenure.metric_names import METRICS, MetricType
@@ -20,7 +21,7 @@ VALUES = {
     "kind": {"total", "healthy", "charged", "unallocated", "claimed", "free"},
     "class": {"debug", "mid", "large", "unallocated"},
     "reason": {str(reason) for reason in Reason},
-    "state": {str(state) for state in HostState} | {"succeeded", "failed", "cancelled", "preempted", "timed_out"},
+    "state": {str(state) for state in HostState} | {str(state) for state in JobState},
 }
 
 
