@@ -12,11 +12,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_makers import DAY, NOW, attempt, audit, batch, eviction, job, lead, span
 
-from tenure.store import SpanRow, Store, UsageRow
+from tenure.store import Compaction, SpanRow, Store, UsageRow
 from tenure.store.retention import by_day
 
 HOUR = 3_600_000
 FAR = 1000 * DAY
+
+
+def roll_up(store: Store, border: int) -> Compaction:
+    """Compact spans up to ``border``, as if a snapshot had been taken then and there were no lookback."""
+    store.write_snapshot(1, border, b"")
+    return store.compact(border, 0)
 
 
 def test_a_span_is_cut_at_midnight() -> None:
@@ -36,7 +42,7 @@ def test_usage_over_whole_days_stays_to_the_millisecond(store: Store) -> None:
     ]
     store.write(batch(1), spans=rows)
     before = {day: store.usage(None, None, day * DAY, (day + 1) * DAY) for day in range(6)}
-    done = store.compact(before=4 * DAY, lookback_start=FAR)
+    done = roll_up(store, 4 * DAY)
     assert (done.spans, done.rollups) == (4, 5)
     assert [row.end for row in store.spans()] == [4 * DAY + 1]
     assert {day: store.usage(None, None, day * DAY, (day + 1) * DAY) for day in range(6)} == before
@@ -51,12 +57,16 @@ def test_a_day_cannot_be_cut(store: Store) -> None:
             store.usage(None, None, start, end)
 
 
-def test_the_lookback_is_not_touched(store: Store) -> None:
+def test_what_a_kept_snapshot_looks_back_on_is_not_touched(store: Store) -> None:
     lead(store, 0)
-    store.write(batch(1), spans=[span(0, DAY), span(DAY, 2 * DAY)])
-    assert store.compact(before=5 * DAY, lookback_start=DAY).spans == 1
-    assert [row.start for row in store.spans(ending_after=DAY)] == [DAY]
-    assert store.compact(before=5 * DAY, lookback_start=DAY).spans == 0
+    store.write(batch(1), spans=[span(day * DAY, (day + 1) * DAY) for day in range(30)])
+    assert store.compact(30 * DAY, 0).spans == 0
+    store.write_snapshot(1, 12 * DAY, b"")
+    assert store.compact(9 * DAY, 7 * DAY).spans == 5
+    store.write_snapshot(2, 20 * DAY, b"")
+    assert store.compact(19 * DAY, 7 * DAY).spans == 0
+    assert store.compact(21 * DAY, 7 * DAY).spans == 8
+    assert [row.end for row in store.spans()] == [day * DAY for day in range(14, 31)]
 
 
 def test_sums_may_pass_64_bits(store: Store) -> None:
@@ -65,7 +75,7 @@ def test_sums_may_pass_64_bits(store: Store) -> None:
     store.write(batch(1), spans=[big, big])
     expected = [UsageRow("c1", "lab/language/pretrain", "ada", "charged", 2**63 * DAY)]
     assert store.usage("c1", None, 0, DAY) == expected
-    store.compact(DAY, DAY)
+    assert roll_up(store, DAY).spans == 2
     assert store.usage("c1", None, 0, DAY) == expected
 
 
@@ -73,7 +83,7 @@ def test_many_spans_go_in_several_transactions(store: Store) -> None:
     lead(store, 0)
     store.write(batch(1), spans=[span(at, at + DAY, amount=at + 1) for at in range(1203)])
     before = store.usage(None, None, 0, 3 * DAY)
-    assert store.compact(FAR, FAR).spans == 1203
+    assert roll_up(store, FAR).spans == 1203
     assert list(store.spans()) == []
     assert store.usage(None, None, 0, 3 * DAY) == before
 
@@ -92,7 +102,7 @@ def test_the_engine_gets_its_turn_meanwhile(store: Store) -> None:
         running = pool.submit(engine)
         writing.wait()
         before = store.last_seq()
-        assert store.compact(FAR, FAR).spans == 5000
+        assert roll_up(store, FAR).spans == 5000
         after = store.last_seq()
         stop.set()
         running.result()
@@ -109,7 +119,7 @@ def test_a_replay_can_still_start(store: Store) -> None:
     assert (done.batches, done.snapshots) == (600, 1)
     assert store.first_snapshot() == (600, NOW + 600, b"600")
     assert [row.seq for row in store.batches()] == list(range(601, 701))
-    store.compact(NOW + 5000, 0)
+    assert store.compact(NOW + 5000, 0).batches == 50
     assert store.first_snapshot() == store.latest_snapshot() == (650, NOW + 650, b"650")
 
 
@@ -122,9 +132,10 @@ def test_numbers_are_not_given_again(store: Store) -> None:
         spans=[span(0, 1)],
     )
     store.write_snapshot(4, NOW + 4, b"")
-    store.compact(NOW + 5, FAR)
-    assert store.last_batch() is None
-    assert (store.last_seq(), store.max_job_id()) == (4, 7)
+    assert store.compact(NOW + 5, 0).batches == 3
+    assert store.last_batch() == batch(4)
+    assert (store.list_jobs(), store.max_job_id()) == ([job(3, ended_at=NOW + 5)], 7)
+    assert list(store.spans()) == []
     store.write(batch(5), evictions=[eviction(3)], spans=[span(1, 2)])
     assert [row.id for row in store.evictions_since(1)] == [2]
     assert [row.id for row in store.spans()] == [2]
@@ -139,7 +150,7 @@ def test_old_records_go_and_others_stay(store: Store) -> None:
         evictions=[eviction(1, at=NOW - 1), eviction(2, at=NOW)],
         audit=[audit("old", at=NOW - 1), audit("new")],
     )
-    done = store.compact(before=NOW, lookback_start=0)
+    done = store.compact(before=NOW, lookback=0)
     assert (done.jobs, done.attempts, done.evictions, done.audit) == (1, 2, 1, 1)
     assert [row.id for row in store.list_jobs()] == [3, 2]
     assert store.attempts_of(1) == [] and len(store.attempts_of(2)) == 1
@@ -189,34 +200,43 @@ def _by_leaf_and_kind(rows: list[UsageRow]) -> Counter[tuple[str, str]]:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(spans_of_anybody, min_size=1, max_size=25),
-    borders=st.lists(st.tuples(st.integers(0, 11 * DAY), st.integers(0, 11 * DAY)), min_size=1, max_size=3),
+    snapshots=st.lists(st.integers(0, 11 * DAY), max_size=4).map(sorted),
+    compactions=st.lists(st.tuples(st.integers(0, 12 * DAY), st.integers(0, 3 * DAY)), min_size=1, max_size=3),
     window=st.tuples(st.integers(0, 10), st.integers(1, 10)).map(lambda of: (of[0] * DAY, sum(of) * DAY)),
     leaf=st.sampled_from(["lab", "lab/a"]),
 )
 def test_no_sum_changes_whatever_is_compacted_when(
     sqlite_store: Store,
     rows: list[SpanRow],
-    borders: list[tuple[int, int]],
+    snapshots: list[int],
+    compactions: list[tuple[int, int]],
     window: tuple[int, int],
     leaf: str,
 ) -> None:
     store = sqlite_store
     _empty(store)
     store.write(batch(store.last_seq() + 1, store.take_leadership()), spans=rows)
-    ids = {row.id for row in store.spans()}
-    for before, lookback_start in borders:
-        store.compact(before, lookback_start)
-        border = min(before, lookback_start)
-        assert all(row.end > border for row in store.spans())
+    for seq, at in enumerate(snapshots, start=1):
+        store.write_snapshot(seq, at, b"")
+    longest = 0
+    for before, lookback in compactions:
+        longest = max(longest, lookback)
+        store.compact(before, longest)
         assert _by_leaf_and_kind(store.usage(None, leaf, *window)) == _brute_force(rows, leaf, *window)
-        assert {row.id for row in store.spans(ending_after=border)} <= ids
+        kept = Counter((row.leaf, row.start, row.end, row.amount) for row in store.spans())
+        oldest = store.first_snapshot()
+        needed_after = -1 if oldest is None else oldest[1] - longest
+        needed = Counter((row.leaf, row.start, row.end, row.amount) for row in rows if row.end > needed_after)
+        assert needed <= kept
+        if oldest is not None:
+            assert all(row.end > min(before, needed_after) for row in store.spans())
 
 
 def _empty(store: Store) -> None:
     from tenure.store import schema
 
     with store._write() as connection:
-        for table in (schema.spans, schema.rollups):
+        for table in (schema.spans, schema.rollups, schema.snapshots):
             connection.execute(table.delete())
 
 
@@ -241,8 +261,8 @@ def test_compaction_killed_halfway_goes_on_where_it_was(
     with monkeypatch.context() as patch:
         patch.setattr(store, "_add", killed)
         with pytest.raises(Killed):
-            store.compact(FAR, FAR)
+            roll_up(store, FAR)
     assert len(list(store.spans())) == 200
     assert store.usage(None, None, 0, 2 * DAY) == before
-    assert store.compact(FAR, FAR).spans == 200
+    assert roll_up(store, FAR).spans == 200
     assert store.usage(None, None, 0, 2 * DAY) == before

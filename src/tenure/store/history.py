@@ -84,7 +84,7 @@ class History(Database):
             left = None if left is None else left - page
 
     def last_batch(self) -> BatchRow | None:
-        """The newest batch that is kept. None also when compaction took all: see ``last_seq``."""
+        """The newest batch, which compaction leaves; None in a new database."""
         query = columns_of(BatchRow, schema.batches).order_by(schema.batches.c.seq.desc()).limit(1)
         with self._read() as connection:
             row = connection.execute(query).one_or_none()

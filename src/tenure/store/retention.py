@@ -50,20 +50,23 @@ class Retention(Database):
         super().__init__(engine)
         self._upsert_rollup = upsert(self.dialect, schema.rollups)
 
-    def compact(self, before: int, lookback_start: int) -> Compaction:
+    def compact(self, before: int, lookback: int) -> Compaction:
         """Take away what is older than ``before``, in short transactions; killed halfway, it loses nothing.
 
-        Batches go as far as the newest snapshot at or before ``before`` covers them; that snapshot stays as
-        the replay's starting point. Jobs that ended before go with their attempts, then evictions and audit
-        entries. Spans that ended by min(``before``, ``lookback_start``) become sums per day; one that reaches
-        over it stays whole. May run while the server runs.
+        Batches go as far as the newest snapshot at or before ``before`` covers them, but for the last one;
+        that snapshot stays as the replay's starting point. Jobs that ended before go with their attempts, then
+        evictions and audit entries. Spans that ended by ``before``, and ``lookback`` ms before the oldest
+        snapshot left, become sums per day; one that reaches over that border stays whole. ``lookback`` must be
+        the longest that the policy had at any snapshot left: what a snapshot stands for needs the spans inside.
+        May run while the server runs.
         """
         snapshots, batches = self._compact_batches(before)
+        border = self._border(before, lookback)
         jobs, attempts = self._compact_jobs(before)
         evictions = self._delete(schema.evictions, schema.evictions.c.at < before)
         audit = self._delete(schema.audit, schema.audit.c.at < before)
         spans = rollups = 0
-        while (chunk := self._roll_up(min(before, lookback_start))).spans:
+        while border is not None and (chunk := self._roll_up(border)).spans:
             spans += chunk.spans
             rollups += chunk.rollups
         return Compaction(batches, snapshots, jobs, attempts, evictions, audit, spans, rollups)
@@ -87,7 +90,16 @@ class Retention(Database):
             return 0, 0
         # Snapshots first: at every moment the oldest one is followed by all of its batches.
         snapshots = self._delete(table, table.c.seq < base)
-        return snapshots, self._delete(schema.batches, schema.batches.c.seq <= base)
+        seq = schema.batches.c.seq
+        last = select(func.max(seq)).scalar_subquery()
+        return snapshots, self._delete(schema.batches, (seq <= base) & (seq < last))
+
+    def _border(self, before: int, lookback: int) -> int | None:
+        """Spans that ended by then are needed by no snapshot. None without one: everything may be needed."""
+        oldest = select(schema.snapshots.c.at).order_by(schema.snapshots.c.seq).limit(1)
+        with self._read() as connection:
+            at = connection.execute(oldest).scalar_one_or_none()
+        return None if at is None else min(before, at - lookback)
 
     def _delete(self, table: Table, condition: ColumnElement[bool]) -> int:
         """Delete the rows that meet ``condition``, oldest first, and count them."""
