@@ -22,7 +22,7 @@ from tenure.core.state import State
 from tenure.engine import record
 from tenure.engine.engine import Engine, StepReport
 
-disable_created_metrics()
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _Rows = Iterator[tuple[tuple[str, ...], float]]
