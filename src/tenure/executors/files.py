@@ -96,7 +96,11 @@ class AttemptFiles:
         return self.directory / f"{node_rank}.{'out' if stream == 'stdout' else 'err'}"
 
     def read_status(self) -> Status | None:
-        content = procs.read_json(self.status)
+        try:
+            content = procs.read_json(self.status)
+        except ValueError:
+            # A power cut can leave an empty file: it has begun, and nobody answers for it any more.
+            return Status(STARTING, procs.boottime_ms(), procs.wall_ms(), procs.boot_id())
         if content is None:
             return None
         return Status(**{**content, "exit_codes": tuple(content["exit_codes"])})
