@@ -42,11 +42,15 @@ class Anchor:
 
 
 class Clock:
-    """Engine time in ms. Not thread-safe: the engine's thread reads it; ``last`` may be read by any."""
+    """Engine time in ms. Not thread-safe: the engine's thread reads it; ``last`` may be read by any.
+
+    ``alarm``: one that was on when ``anchor`` was recorded; a restart does not end it.
+    """
 
     def __init__(
         self,
         anchor: Anchor | None,
+        alarm: bool = False,
         *,
         wall: Callable[[], int] = wall_ms,
         steady: Callable[[], int] = boottime_ms,
@@ -61,10 +65,10 @@ class Clock:
             self.last = anchor.at + self._seen - anchor.boottime
         else:
             self.last = max(wall(), anchor.at)
-        self._credit = 0  # slew that is due, in millionths of a ms
+        self._credit = 0  # slew that is due and less than a ms, in millionths of a ms
         self._offset = wall() - self.last
-        self._stepped_at: int | None = None
-        self.alarm = False
+        self._stepped_at: int | None = self._seen if alarm else None
+        self.alarm = alarm
 
     @property
     def offset(self) -> int:
@@ -93,7 +97,7 @@ class Clock:
 
     def _slew(self, elapsed: int) -> int:
         """How much to add to ``elapsed`` ms to get closer to the wall clock: whole ms, at most 500 ppm."""
-        self._credit = min(self._credit + elapsed * SLEW_PPM, 1_000_000 * max(1, elapsed))
-        whole = min(self._credit // 1_000_000, abs(self._offset), elapsed)
-        self._credit -= whole * 1_000_000
+        # What is not needed is not saved up: it would let time jump after the next step of the wall clock.
+        whole, self._credit = divmod(self._credit + elapsed * SLEW_PPM, 1_000_000)
+        whole = min(whole, abs(self._offset))
         return whole if self._offset > 0 else -whole

@@ -98,13 +98,16 @@ class Conductor:
         self._started.add(attempt.id)
 
     def _stop(self, job: Job, attempt: Attempt, now: int) -> None:
-        assert attempt.stop is not None  # the caller has looked
-        grace = max(0, attempt.stop.kill_at - now)
+        stop = attempt.stop
+        assert stop is not None  # the caller has looked
+        # An order that a crash has delayed still leaves the whole grace, as far as half of the kill time-out allows.
+        latest = (stop.kill_at + stop.release_by) // 2
+        grace = max(0, stop.kill_at - now, min(stop.kill_at - stop.warn_at, latest - now))
         faults.point("engine.before_stop")
         signal = job.spec.execution.warn_signal
-        self.executor.stop(StopOrder(attempt.id, grace, signal, attempt.stop.because.reason.value))
+        self.executor.stop(StopOrder(attempt.id, grace, signal, stop.because.reason.value))
         faults.point("engine.after_stop")
-        self._ordered[attempt.id] = attempt.stop.kill_at
+        self._ordered[attempt.id] = stop.kill_at
 
     def end_unknown(self, report: Report) -> None:
         """An attempt that the state does not have: end it, say so, and forget it when it is over."""
@@ -121,15 +124,21 @@ def events_of(state: State, report: Report, now: int) -> list[Event]:
     if attempt is None or attempt.started_at is None:
         return []
     at = now - report.age_ms
+    kind = _ENDS.get(report.phase)
+    if kind is ExitKind.LOST and report.done:
+        kind = ExitKind.EXITED  # The job had said that it was done before its supervisor was killed.
     events: list[Event] = []
     if report.checkpoint_age_ms is not None:
         checkpoint = now - report.checkpoint_age_ms
         # Ages are read at different moments: the same checkpoint may seem a little younger the next time.
         if attempt.checkpoint_at is None or checkpoint > attempt.checkpoint_at + SECOND:
             events.append(CheckpointReported(checkpoint, attempt.id))
-    if attempt.running_since is None and report.phase in (Phase.RUNNING, Phase.EXITED):
+    if attempt.running_since is None and report.phase is Phase.RUNNING:
         events.append(ReplicasUp(at, attempt.id))
-    if report.phase in _ENDS:
-        kind = _ENDS[report.phase]
+    if attempt.running_since is None and kind is ExitKind.EXITED:
+        # When it came up is not known any more, but that it came up in time is.
+        in_time = attempt.started_at + state.clusters[attempt.cluster].spec.start_timeout - 1
+        events.append(ReplicasUp(min(at, in_time), attempt.id))
+    if kind is not None:
         events.append(AttemptExited(at, attempt.id, kind, report.exit_codes, report.done, report.message))
     return events

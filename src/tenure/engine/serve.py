@@ -16,6 +16,7 @@ from tenure.config import Config, load, resolve
 from tenure.core.model import DAY
 from tenure.engine.clock import wall_ms
 from tenure.engine.engine import Engine
+from tenure.engine.errors import EngineStopped
 from tenure.executors.base import Executor
 from tenure.executors.local import LocalExecutor
 from tenure.store.store import Store
@@ -113,8 +114,11 @@ def _keep_house(server: Server, stopping: threading.Event) -> None:
     """Compact history once a day while the server runs."""
     while not stopping.wait(60):
         settings = server.config.server
-        with server.engine.view() as state:
-            lookback = state.policy.lookback
+        try:
+            with server.engine.view() as state:
+                lookback = state.policy.lookback
+        except EngineStopped:
+            return
         done = server.engine.store.compact(server.engine.now() - settings.retention, lookback)
         log.info("history_compacted", batches=done.batches, spans=done.spans, jobs=done.jobs)
         if stopping.wait(DAY / 1000):
