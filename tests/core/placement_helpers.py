@@ -66,26 +66,26 @@ MEM = st.sampled_from([0, 2, 5])
 
 
 @st.composite
-def clusters(draw: st.DrawFn, most: int = 5) -> list[Host]:
-    labels = st.fixed_dictionaries(
-        {}, optional={"rack": st.sampled_from("pqr"), "zone": st.sampled_from("xy")}
-    )
+def clusters(draw: st.DrawFn, most: int = 5, labelled: bool = False) -> list[Host]:
+    """Up to ``most`` hosts of up to 4 GPUs; some without a rack or zone, unless ``labelled``."""
+    labels = {"rack": st.sampled_from("pqr"), "zone": st.sampled_from("xy")}
+    some = st.fixed_dictionaries(labels) if labelled else st.fixed_dictionaries({}, optional=labels)
     return [
         Host(
             f"h{i}",
-            draw(st.sampled_from([0, 2, 4, 4, 4])),
-            draw(st.sampled_from([4000, 9000])),
-            draw(st.sampled_from([6, 20])),
-            tuple(draw(labels).items()),
+            draw(st.sampled_from([4, 4, 4, 2, 0])),
+            draw(st.sampled_from([9000, 4000])),
+            draw(st.sampled_from([20, 6])),
+            tuple(draw(some).items()),
         )
         for i in range(draw(st.integers(1, most)))
     ]
 
 
 @st.composite
-def rooms(draw: st.DrawFn) -> Room:
+def rooms(draw: st.DrawFn, labelled: bool = False) -> Room:
     """A room with some GPUs, CPUs and memory held, some of it twice, and some hosts closed."""
-    room = Room(draw(clusters()))
+    room = Room(draw(clusters(labelled=labelled)))
     for host in room.hosts:
         for _ in range(draw(st.integers(0, 2))):
             gpus = draw(st.sets(st.integers(0, host.gpus - 1))) if host.gpus else set()

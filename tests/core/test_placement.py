@@ -64,6 +64,22 @@ def test_cpus_and_memory_send_a_replica_to_the_next_host() -> None:
     assert not room.can_fit([role(5, 1, cpus=24000)], ())
 
 
+def test_several_replicas_fill_one_host() -> None:
+    room = Room(hosts_of(2))
+    assert [slot.host for slot in placed(room, [role(4, 4, cpus=32000)])] == ["h0", "h0", "h1", "h1"]
+    assert room.can_fit([role(4, 4, cpus=32000)], ())
+    assert not room.can_fit([role(5, 4)], ())
+    assert not room.can_fit([role(3, 4, cpus=32001)], ())
+
+
+def test_the_roles_of_a_job_share_the_cpus_and_memory_of_a_host() -> None:
+    room = Room(hosts_of(1))
+    assert room.can_fit([role(1, 3, cpus=32000), role(1, 2, cpus=16000), role(1, 1, cpus=16000)], ())
+    why = refused(room, [role(1, 3, cpus=32000), role(1, 2, cpus=16000), role(1, 1, cpus=16001)])
+    assert (why.role, why.cpu_mem_short) == (2, 1)
+    assert not room.can_fit([role(1, 3, mem=320), role(1, 2, mem=160), role(1, 1, mem=161)], ())
+
+
 def test_why_names_cpu_and_memory_when_the_gpus_are_there() -> None:
     room = Room(hosts_of(2))
     room.take([hold("h0", *range(8))])
