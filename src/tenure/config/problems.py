@@ -10,6 +10,8 @@ from datetime import date, datetime, time
 from difflib import get_close_matches
 
 _SHOWN = 80
+_COMPARED = 500
+"""Words looked at for a likely one: comparing is slow, and thousands of budgets may each be named wrong."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 MISSING = "(missing)"
 
@@ -85,7 +87,7 @@ def dotted(path: Iterable[str | int]) -> str:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A remedy for an unknown word: the closest known one, else the first few that there are."""
     words = sorted(known)
-    close = get_close_matches(word[:_SHOWN], words, n=1, cutoff=0.6)
+    close = get_close_matches(word[:_SHOWN], words[:_COMPARED], n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]}?"
     listed = ", ".join(words[:20]) + (", ..." if len(words) > 20 else "")
