@@ -39,7 +39,7 @@ format: $(VENV)/.dev-ready
 	$(PY) -m ruff format .
 
 bench: $(VENV)/.dev-ready
-	@for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(PY) "$$bench" $(ARGS) || exit 1; done
+	@for bench in benchmarks/[!_]*.py; do echo "== $$bench"; $(PY) "$$bench" $(ARGS) || exit 1; done
 
 # The dev lock is the widest; the others follow it, so that all of them agree.
 lock: $(VENV)/.dev-ready
