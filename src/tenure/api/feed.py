@@ -61,10 +61,14 @@ def job_of(attempt_id: str) -> int:
 def summary(spec: JobSpec) -> str:
     """``train.py, 2 x 8 GPUs, lab/vision, 15m``."""
     gpus = " + ".join(
-        f"{role.replicas} x {role.gpus} GPUs" if role.replicas > 1 else f"{role.gpus} GPUs" for role in spec.roles
+        f"{role.replicas} x {_gpus(role.gpus)}" if role.replicas > 1 else _gpus(role.gpus) for role in spec.roles
     )
     length = spec.contract.min_runtime
     return f"{spec.name}, {gpus}, {spec.budget}, {units.format_duration(length) if length else 'unallocated'}"
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"
 
 
 def event_entry(event: Event) -> EntryView | None:

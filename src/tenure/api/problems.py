@@ -161,8 +161,8 @@ def _not_found(_request: Request, error: Exception) -> Response:
     assert isinstance(error, NotFound)
     close = get_close_matches(error.name, error.known, n=1)
     listed = ", ".join(sorted(error.known)[:8])
-    fix = f"did you mean {close[0]}?" if close else f"there are: {listed}" if listed else "look at the listing"
-    item = FieldError(field=error.what, value=shown(error.name), fix=clean(fix))
+    hint = f"; did you mean {close[0]}?" if close else f"; there are: {listed}" if listed else ""
+    item = FieldError(field=error.what, value=shown(error.name), fix=clean(f"there is no such {error.what}{hint}"))
     return response(problem(404, str(error), errors=[item]))
 
 
@@ -240,6 +240,8 @@ def _remedy(detail: dict[str, Any], place: Sequence[str | int]) -> str:
         name = str(place[-1])
         close = get_close_matches(name, _all_fields(), n=1)
         return f"there is no such field; did you mean {close[0]}?" if close else "there is no such field; leave it out"
+    if kind in ("enum", "literal_error"):
+        return f"write one of {str(detail.get('ctx', {}).get('expected', '')).replace(' or ', ', ')}".replace("'", "")
     message = str(detail["msg"])
     return _REMEDIES.get(kind) or message[:1].lower() + message[1:]
 

@@ -205,7 +205,7 @@ def _execution(request: JobRequest) -> Execution:
 def _name_of(roles: Sequence[Role]) -> str:
     """``python -m lab.train`` -> ``lab.train``; ``python train.py`` -> ``train.py``."""
     words = [PurePosixPath(word).name or word for word in roles[0].command[:8]]
-    if words[0] in _INTERPRETERS or words[0].startswith("python3."):
+    if (words[0] in _INTERPRETERS or words[0].startswith("python3.")) and "-c" not in words:
         for word in words[1:]:
             if word and not word.startswith("-"):
                 return _short(word)

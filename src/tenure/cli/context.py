@@ -1,0 +1,121 @@
+"""What commands share: the client, JSON output, job ids."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tenure.cli.errors import CliError, Exit
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from tenure.client import Client
+
+ONE_SHOT_S = 2.0
+FOLLOWING_S = 120.0
+"""How long a server that restarts is waited for while something is followed."""
+CONFIG = "tenure.toml"
+
+_url: str | None = None
+
+
+def set_url(url: str | None) -> None:
+    """The address given before the command."""
+    global _url  # noqa: PLW0603  # one command line, one address
+    _url = url
+
+
+def connect(patience_s: float = ONE_SHOT_S) -> Client:
+    """A client of the server that this directory, the environment or ``--url`` names. Raises Unreachable."""
+    from tenure.client import Client
+
+    return Client(_url, patience_s=patience_s)
+
+
+def print_json(value: BaseModel | Iterable[BaseModel] | Any) -> None:
+    """JSON as the API gives it, one document."""
+    print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+
+
+def print_json_line(value: BaseModel) -> None:
+    """One line of JSON, for whoever follows."""
+    print(value.model_dump_json(), flush=True)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def job_id(text: str) -> int:
+    """The number in ``12``, or in ``12.1`` as attempts are called. Raises CliError."""
+    head = text.partition(".")[0]
+    if not head.isascii() or not head.isdigit() or not 0 < int(head[:20]) < 2**63:
+        raise CliError(f"job = {text}: write a job's number, as `tenure ls` shows it", Exit.REFUSED)
+    return int(head)
+
+
+def config_path(given: Path | None) -> Path:
+    """The configuration file: what is given, else TENURE_CONFIG, else ``tenure.toml`` here."""
+    return given or Path(os.environ.get("TENURE_CONFIG") or CONFIG)
+
+
+# ---- shell completion: short answers from a server that is there, nothing otherwise
+
+
+def _ask(question: str) -> list[str]:
+    import httpx
+
+    from tenure.client import Client, TenureError, Unreachable
+
+    try:
+        with Client(_url, patience_s=0) as client:
+            if question == "jobs":
+                return [str(job.id) for job in client.jobs_page(limit=200).items]
+            if question == "hosts":
+                return [host.name for host in client.hosts()]
+            return [budget.path for budget in client.budgets() if not budget.implicit]
+    except (Unreachable, TenureError, httpx.HTTPError, OSError):
+        return []
+
+
+def complete_jobs(incomplete: str) -> list[str]:
+    return [job for job in _ask("jobs") if job.startswith(incomplete)]
+
+
+def complete_hosts(incomplete: str) -> list[str]:
+    return [host for host in _ask("hosts") if host.startswith(incomplete)]
+
+
+def complete_budgets(incomplete: str) -> list[str]:
+    return [path for path in _ask("budgets") if path.startswith(incomplete)]
+
+
+JobArgument = Annotated[
+    str, typer.Argument(metavar="JOB", help="A job's number.", show_default=False, autocompletion=complete_jobs)
+]
+JobArguments = Annotated[
+    list[str],
+    typer.Argument(metavar="JOB...", help="Jobs' numbers.", show_default=False, autocompletion=complete_jobs),
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON, as the API gives it.")]
+BudgetOption = Annotated[
+    str | None,
+    typer.Option("--budget", "-b", metavar="PATH", help="This budget and below.", autocompletion=complete_budgets),
+]
+ClusterOption = Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="Only this cluster.")]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="The configuration [default: $TENURE_CONFIG or tenure.toml]."),
+]

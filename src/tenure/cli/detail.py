@@ -1,0 +1,93 @@
+"""``tenure show``: one job on a page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from rich.markup import escape
+
+from tenure import units
+from tenure.api.models import AttemptView, JobDetail
+from tenure.cli import render
+from tenure.config.ranges import fold
+
+_WIDTH = 14
+
+
+def job_lines(job: JobDetail, now: int) -> Iterator[str]:
+    """Lines of markup."""
+    yield f"[bold]job {job.id}[/]  {escape(job.name)}"
+    yield _line("state", f"{render.state_text(job.state).markup}  {escape(job.reason.text)}")
+    if job.held_by:
+        yield _line("held by", escape(job.held_by))
+    yield _line("user", escape(job.user))
+    yield _line("budget", escape(job.budget))
+    yield _line("contract", _contract(job))
+    for role in job.roles:
+        size = f"{role.replicas} x ({role.gpus} GPUs, {render.number(role.cpus)} CPUs, "
+        size += f"{units.format_memory(role.memory_mib)})"
+        yield _line(f"role {role.name}", escape(f"{size}  {shlex.join(role.command)}"))
+    yield _line("cluster", escape(", ".join(job.clusters)))
+    if job.labels:
+        wishes = [
+            f"{w.key}{f'={w.value}' if w.value else ''} ({'required' if w.required else 'preferred'})"
+            for w in job.labels
+        ]
+        yield _line("labels", escape(", ".join(wishes)))
+    yield _line("priority", str(job.priority))
+    limits = f"timeout {units.format_duration(job.timeout_ms) if job.timeout_ms is not None else 'none'}, "
+    limits += f"grace {units.format_duration(job.grace_ms)}, warning {job.warn_signal}, retries {job.retries}"
+    yield _line("limits", limits)
+    yield _line("workdir", escape(job.workdir or "-"))
+    if job.env:
+        yield _line("variables", escape(", ".join(sorted(job.env))))
+    yield _line("submitted", f"{render.clock(job.submitted_at)} ({render.ago(job.submitted_at, now)} ago)")
+    if job.ended_at is not None:
+        code = "" if job.exit_code is None else f", exit code {job.exit_code}"
+        yield _line("ended", f"{render.clock(job.ended_at)}{code}")
+    for attempt in job.attempts:
+        yield from _attempt(attempt, now)
+    for eviction in job.eviction_history:
+        if eviction.job == job.id:
+            yield _line("evicted", f"{render.clock(eviction.at)}  {escape(eviction.reason.text)}")
+            gained, risk = eviction.gained_gpu_hours, eviction.at_risk_gpu_hours
+            yield _line("", f"gained {gained:.2f} GPU-hours, put {risk:.2f} at risk")
+        else:
+            yield _line(
+                "gained", f"{render.clock(eviction.at)}  from {eviction.attempt}: {escape(eviction.reason.text)}"
+            )
+
+
+def _contract(job: JobDetail) -> str:
+    resumable = "resumable" if job.resumable else "not resumable"
+    if not job.charged:
+        return f"unallocated: free, and evictable at any time; {resumable}"
+    return f"protected for {units.format_duration(job.min_runtime_ms)} once it runs, charged throughout; {resumable}"
+
+
+def _attempt(attempt: AttemptView, now: int) -> Iterator[str]:
+    yield _line(f"attempt {attempt.number}", escape(_course(attempt, now)))
+    for host in attempt.hosts:
+        gpus = sorted(gpu for slot in attempt.slots if slot.host == host for gpu in slot.gpus)
+        shown = ",".join(fold(str(gpu) for gpu in gpus)) if gpus else "-"
+        yield _line("", escape(f"{host}: GPUs {shown.replace('[', '').replace(']', '')}"))
+    if attempt.ended_at is None and attempt.started_at is not None:
+        until = f", until {render.clock(attempt.protected_until)}" if attempt.protected_until is not None else ""
+        yield _line("", escape(f"{render.protection(attempt, now)}{until}"))
+        if attempt.charged:
+            yield _line("", f"charged as {render.number(attempt.charge_rate)} GPUs")
+
+
+def _course(attempt: AttemptView, now: int) -> str:
+    if attempt.started_at is None:
+        return f"claims GPUs since {render.clock(attempt.planned_at)}"
+    begun = f"from {render.clock(attempt.started_at)}"
+    if attempt.ended_at is None:
+        return f"{begun}, for {render.ago(attempt.started_at, now)} ({attempt.state})"
+    why = attempt.reason.text if attempt.reason is not None else ""
+    return f"{begun} for {render.span(attempt.ended_at - attempt.started_at)}: {why}"
+
+
+def _line(head: str, text: str) -> str:
+    return f"  [dim]{head:<{_WIDTH}}[/]{text}"

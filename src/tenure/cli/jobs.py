@@ -1,0 +1,124 @@
+"""Commands that make and change jobs: submit, run, cancel, hold, release, priority, checkpoint, evict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tenure.cli.context import FOLLOWING_S, JobArgument, JobArguments, Json, connect, job_id, print_json
+from tenure.cli.errors import CliError, Exit, report
+from tenure.cli.options import JobOptions, takes_job_options
+
+if TYPE_CHECKING:
+    from tenure.api.models import JobView, Submitted
+    from tenure.client import Client
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the job's number only.")]
+
+
+@takes_job_options
+def submit(options: JobOptions, quiet: Quiet = False, json: Json = False) -> None:
+    """Submit a job: a command, or a job file.
+
+    Options come before the command. What a cluster decides for you is said with what it means.
+    """
+    with connect() as client:
+        done = client.submit(options.request())
+    if json:
+        print_json(done)
+    elif quiet:
+        print(done.job.id)
+    else:
+        _say(done)
+
+
+def _say(done: Submitted) -> None:
+    from rich.markup import escape
+
+    from tenure.cli import render
+
+    job = done.job
+    console = render.output()
+    if not done.created:
+        console.print(f"job {job.id} is there already: the same key was used before ({job.state})")
+        return
+    size = f"{job.gpus} GPU{'s' if job.gpus != 1 else ''}"
+    console.print(f"job [bold]{job.id}[/] submitted to {escape(job.budget)}: {escape(job.name)}, {size}")
+    for note in done.notes:
+        console.print(f"  [dim]{escape(note.field)} = {escape(note.value)} (default): {escape(note.text)}[/]")
+    now = render.now_ms()
+    console.print(f"  {render.state_text(job.state).markup}: {escape(render.where(job, now))}")
+
+
+@takes_job_options
+def run(
+    options: JobOptions, quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Output only.")] = False
+) -> None:
+    """Submit a job and stay with it: its output comes here, Ctrl-C cancels it, its exit code is ours.
+
+    A second Ctrl-C leaves the job to itself.
+    """
+    from tenure.cli.follow import Session
+
+    with connect(FOLLOWING_S) as client:
+        done = client.submit(options.request())
+        session = Session(client, done.job, quiet=quiet)
+        if not quiet:
+            session.say_submitted(done)
+        raise typer.Exit(session.run())
+
+
+def cancel(jobs: JobArguments) -> None:
+    """Cancel jobs: queued ones end at once, running ones are warned first."""
+    _each(jobs, lambda client, job: client.cancel(job), "cancelled")
+
+
+def hold(jobs: JobArguments) -> None:
+    """Keep jobs from starting."""
+    _each(jobs, lambda client, job: client.hold(job), "held")
+
+
+def release(jobs: JobArguments) -> None:
+    """Undo a hold."""
+    _each(jobs, lambda client, job: client.release(job), "released")
+
+
+def checkpoint(jobs: JobArguments) -> None:
+    """Report that running jobs have saved a checkpoint."""
+    _each(jobs, lambda client, job: client.checkpoint(job), "checkpoint noted")
+
+
+def priority(job: JobArgument, value: Annotated[str, typer.Argument(metavar="N", help="Higher comes first.")]) -> None:
+    """Set a job's priority, which orders jobs inside one budget and does nothing else."""
+    try:
+        number = int(value)
+    except ValueError:
+        raise CliError(f"priority = {value}: write a whole number, like 10 or -5") from None
+    _each([job], lambda client, one: client.set_priority(one, number), f"has priority {number}")
+
+
+def evict(job: JobArgument, why: Annotated[str, typer.Option("--why", help="For the record.")]) -> None:
+    """Evict a job by force, protected or not (administrators). Who did it and why is recorded."""
+    _each([job], lambda client, one: client.evict(one, why), "evicted")
+
+
+def _each(jobs: list[str], action: Callable[[Client, int], JobView], done: str) -> None:
+    """Do it to every job; one that fails does not keep the others from it."""
+    from tenure.cli import render
+    from tenure.client import TenureError
+
+    worst = Exit.OK
+    numbers = [job_id(text) for text in jobs]
+    with connect() as client:
+        for number in numbers:
+            try:
+                job = action(client, number)
+            except TenureError as error:
+                worst = max(worst, Exit(report(error) or Exit.REFUSED))
+                continue
+            state = "" if job.ended else f" ({job.state}: {job.reason.text})"
+            render.output().print(f"job {number} {done}{state}", markup=False)
+    if worst:
+        raise typer.Exit(worst)

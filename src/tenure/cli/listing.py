@@ -1,0 +1,237 @@
+"""Commands that look: ls, show, budgets, hosts, status, events, evictions, audit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tenure.cli.context import (
+    FOLLOWING_S,
+    ONE_SHOT_S,
+    BudgetOption,
+    ClusterOption,
+    JobArgument,
+    Json,
+    connect,
+    job_id,
+    print_json,
+    print_json_line,
+)
+from tenure.cli.errors import CliError
+
+if TYPE_CHECKING:
+    from tenure.api.models import BatchView, JobView
+    from tenure.client import Client
+
+_WATCH_MS = 5_000
+"""A watched listing is drawn again after this at the latest, since ages and protections go on."""
+
+
+def ls(
+    user: Annotated[list[str] | None, typer.Option("--user", "-u", metavar="NAME", help="Of these users.")] = None,
+    me: Annotated[bool, typer.Option("--me", help="Only yours.")] = False,
+    state: Annotated[
+        list[str] | None, typer.Option("--state", "-s", metavar="STATE", help="In these states, like running,queued.")
+    ] = None,
+    budget: BudgetOption = None,
+    cluster: ClusterOption = None,
+    all: Annotated[bool, typer.Option("--all", "-a", help="Ended ones, too.")] = False,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Submitted since then: 2h ago, or 2026-10-09T12:00:00Z.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-l", metavar="N", help="At most so many.", min=1)] = 100,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Draw it again whenever something changes.")] = False,
+    json: Json = False,
+) -> None:
+    """List jobs, newest first."""
+    with connect(FOLLOWING_S if watch else ONE_SHOT_S) as client:
+        users = list(user or [])
+        if me:
+            users.append(client.me().name)
+        states = [name.strip().lower() for text in state or [] for name in text.split(",")]
+        start = _since(since)
+
+        def jobs() -> list[JobView]:
+            found = client.jobs(
+                user=users, state=states, budget=budget, cluster=cluster, all=all, since=start, limit=limit
+            )
+            return list(found)
+
+        if json:
+            print_json(jobs())
+        elif watch:
+            _watch(client, jobs)
+        else:
+            from tenure.cli import render
+
+            found = jobs()
+            if found:
+                render.output().print(render.job_table(found, render.now_ms()))
+            else:
+                render.errors().print("no jobs" + ("" if all else "; --all shows ended ones, too"))
+
+
+def _since(text: str | None) -> str | None:
+    """RFC 3339 of a time, or of a duration before now."""
+    from tenure import units
+    from tenure.cli import render
+
+    if text is None:
+        return None
+    try:
+        return units.format_time(render.now_ms() - units.parse_duration(text.removesuffix("ago").strip()))
+    except units.UnitError:
+        pass
+    try:
+        return units.format_time(units.parse_time(text))
+    except units.UnitError as error:
+        raise CliError(f"since = {error.value}: write 2h, 3d, or {error.fix}") from error
+
+
+def _watch(client: Client, jobs: Callable[[], list[JobView]]) -> None:
+    from rich.live import Live
+
+    from tenure.cli import render
+
+    seq = client.changes(0)
+    with Live(console=render.output(), auto_refresh=False, screen=render.output().is_terminal) as live:
+        while True:
+            live.update(render.job_table(jobs(), render.now_ms()), refresh=True)
+            seq = client.changes(seq, _WATCH_MS)
+
+
+def show(job: JobArgument, json: Json = False) -> None:
+    """Show all about a job: contract, where it runs or why not, its attempts, who gained when it was evicted."""
+    number = job_id(job)
+    with connect() as client:
+        detail = client.job(number)
+    if json:
+        print_json(detail)
+        return
+    from tenure.cli import render
+    from tenure.cli.detail import job_lines
+
+    for line in job_lines(detail, render.now_ms()):
+        render.output().print(line)
+
+
+def budgets(
+    cluster: ClusterOption = None,
+    all: Annotated[bool, typer.Option("--all", "-a", help="Empty `self` budgets, too.")] = False,
+    json: Json = False,
+) -> None:
+    """Show the tree of budgets: shares, what was used and is promised, and the usage ratio (1 is as budgeted)."""
+    with connect() as client:
+        found = client.budgets(cluster)
+    if json:
+        print_json(found)
+        return
+    from tenure.cli import render
+
+    console = render.output()
+    names = list(found[0].clusters) if found else []
+    for name in names:
+        if len(names) > 1:
+            console.print(f"[bold]{name}[/]")
+        console.print(render.budget_table(found, name, everything=all))
+    console.print("[dim]USED, COMMITTED, OWED: GPU-hours over the lookback; RATIO: (used + committed) / owed[/]")
+
+
+def hosts(cluster: ClusterOption = None, json: Json = False) -> None:
+    """Show hosts, their state, and who is on them (JOBxGPUS)."""
+    with connect() as client:
+        found = client.hosts(cluster)
+    if json:
+        print_json(found)
+        return
+    from tenure.cli import render
+
+    render.output().print(render.host_table(found, render.now_ms()))
+
+
+def status(json: Json = False) -> None:
+    """Show the scheduler at a glance."""
+    with connect() as client:
+        found = client.status()
+    if json:
+        print_json(found)
+        return
+    from tenure.cli import render
+
+    for line in render.status_lines(found):
+        render.output().print(line)
+
+
+def events(
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens next.")] = False,
+    after: Annotated[int | None, typer.Option(metavar="SEQ", help="From this batch on [the last 50].", min=0)] = None,
+    job: Annotated[str | None, typer.Option(metavar="JOB", help="Only about this job.")] = None,
+    json: Json = False,
+) -> None:
+    """Show what happened and what was decided, with reasons. JSON is one batch a line."""
+    wanted = job_id(job) if job is not None else None
+    with connect(FOLLOWING_S if follow else ONE_SHOT_S) as client:
+        position = after
+        while True:
+            page = client.decisions(position, wait_ms=20_000 if follow else 0)
+            for batch in page.items:
+                _print_batch(batch, wanted, json=json)
+            if not follow and (not page.items or after is None):
+                return
+            position = page.next
+
+
+def _print_batch(batch: BatchView, job: int | None, *, json: bool) -> None:
+    entries = [entry for entry in batch.entries if job in (None, entry.job)]
+    if not entries:
+        return
+    if json:
+        print_json_line(batch)
+        return
+    from rich.markup import escape
+
+    from tenure.cli import render
+
+    for entry in entries:
+        why = f" [dim]{escape(entry.reason.text)}[/]" if entry.reason is not None else ""
+        line = f"[dim]{render.clock(batch.at)[11:19]}[/] {escape(entry.text)}{'.' if why else ''}{why}"
+        render.output().print(line, soft_wrap=True)
+
+
+def evictions(
+    job: Annotated[str | None, typer.Option(metavar="JOB", help="Of or for this job.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-l", metavar="N", min=1, max=1000)] = 50,
+    json: Json = False,
+) -> None:
+    """Show evictions, newest first: who had to go, for whom, and why."""
+    wanted = job_id(job) if job is not None else None
+    with connect() as client:
+        found = client.evictions(limit=limit, job=wanted).items
+    if json:
+        print_json(found)
+        return
+    from tenure.cli import render
+
+    render.output().print(render.eviction_table(found))
+
+
+def audit(
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Since then: 2h, or 2026-10-09T12:00:00Z.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-l", metavar="N", min=1, max=1000)] = 50,
+    json: Json = False,
+) -> None:
+    """Show what people did, newest first (administrators)."""
+    with connect() as client:
+        found = client.audit(_since(since), limit)
+    if json:
+        print_json(found)
+        return
+    from tenure.cli import render
+
+    table = render.table("WHEN", "WHO", "WHAT", "TO", "DETAIL", fold=("DETAIL",))
+    for row in found:
+        detail = ", ".join(f"{key} = {value}" for key, value in row.detail.items())
+        table.add_row(render.clock(row.at), row.who, row.action, row.target, detail)
+    render.output().print(table)

@@ -1,0 +1,42 @@
+"""Entry point: quick answers first, then the commands, and what goes wrong as one line and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import tenure
+
+
+def main() -> NoReturn:
+    """``tenure`` as a program."""
+    arguments = sys.argv[1:]
+    if arguments in (["--version"], ["-V"]):
+        print(f"tenure {tenure.__version__}")
+        raise SystemExit(0)
+    raise SystemExit(run(arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command. Returns the exit code."""
+    from tenure.cli import aliases
+    from tenure.cli.app import app
+    from tenure.cli.errors import report
+
+    try:
+        app(aliases.translate(list(arguments)), prog_name="tenure")
+    except SystemExit as over:
+        return over.code if isinstance(over.code, int) else 0 if over.code is None else 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has seen enough, as in `tenure ls | head`.
+        sys.stdout = None
+        return 0
+    except Exception as error:
+        code = report(error)
+        if code is None:
+            raise
+        return code
+    return 0

@@ -1,0 +1,249 @@
+"""How things look in a terminal. Colours only when somebody looks (rich honours NO_COLOR and pipes)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from tenure import units
+from tenure.api.models import AttemptView, BudgetView, EvictionView, HostView, JobView, StatusView
+
+_PIPE_WIDTH = 240
+"""Columns when the output is no terminal: tables are then not folded to 80."""
+
+STYLES = {
+    "queued": "yellow",
+    "claiming": "yellow",
+    "starting": "cyan",
+    "running": "green",
+    "stopping": "magenta",
+    "succeeded": "dim green",
+    "failed": "red",
+    "cancelled": "dim",
+    "preempted": "red",
+    "timed_out": "red",
+    "healthy": "green",
+    "draining": "yellow",
+}
+
+
+@cache
+def output() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
+
+
+@cache
+def errors() -> Console:
+    return Console(stderr=True, highlight=False)
+
+
+def state_text(state: str) -> Text:
+    return Text(state.replace("_", " "), style=STYLES.get(state, "red"))
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def clock(at: int | None) -> str:
+    """A moment in this machine's time zone."""
+    if at is None:
+        return "-"
+    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(at / 1000))
+
+
+def span(ms: int) -> str:
+    """A length to glance at: the two largest units."""
+    parts = units.format_duration(max(0, ms - ms % 1000))
+    kept, count = "", 0
+    for character in parts:
+        kept += character
+        count += character.isalpha()
+        if count == 2:
+            break
+    return kept
+
+
+def ago(at: int | None, now: int) -> str:
+    return "-" if at is None else span(now - at)
+
+
+def number(value: float) -> str:
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def percent(share: float) -> str:
+    return f"{number(round(share * 100, 4))}%"
+
+
+def hours(value: float) -> str:
+    return f"{value:.1f}" if value >= 0.05 or value == 0 else "<0.1"
+
+
+def ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def table(*columns: str, right: Iterable[str] = (), fold: Iterable[str] = ()) -> Table:
+    """An open table: no lines, one space of padding, bold heads."""
+    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in columns:
+        made.add_column(
+            column,
+            justify="right" if column in right else "left",
+            overflow="fold" if column in fold else "ellipsis",
+            no_wrap=column not in fold,
+        )
+    return made
+
+
+def protection(attempt: AttemptView, now: int) -> str:
+    """``protected 12m more``, ``exposed for 3m``; '' while it only claims."""
+    if attempt.stop is not None:
+        return f"stopping, {span(attempt.kill_at - now)} left" if attempt.kill_at else "stopping"
+    if attempt.protection is None:
+        return ""
+    if not attempt.charged:
+        return "unallocated: may be evicted at any time"
+    if attempt.protected_until is None:
+        return "protected (starting)"
+    if attempt.protection == "protected":
+        return f"protected {span(attempt.protected_until - now)} more"
+    return f"exposed for {span(now - attempt.protected_until)}"
+
+
+def where(job: JobView, now: int) -> str:
+    """Where a job runs and how safe it is there, or why it does not."""
+    attempt = job.attempt
+    if attempt is None or job.state == "claiming":
+        return job.reason.text
+    from tenure.config.ranges import fold
+
+    return f"{','.join(fold(attempt.hosts))}  {protection(attempt, now)}"
+
+
+def job_table(jobs: Sequence[JobView], now: int) -> Table:
+    columns = ("ID", "STATE", "NAME", "USER", "BUDGET", "GPUS", "MIN", "PRI", "AGE", "RUN", "WHERE / WHY")
+    made = table(*columns, right=("ID", "GPUS", "PRI", "AGE", "RUN"), fold=("WHERE / WHY",))
+    for job in jobs:
+        made.add_row(
+            str(job.id),
+            state_text("held" if job.held_by and job.state == "queued" else job.state),
+            escape(job.name[:24]),
+            escape(job.user),
+            escape(job.budget),
+            str(job.gpus),
+            units.format_duration(job.min_runtime_ms) if job.charged else "free",
+            str(job.priority),
+            ago(job.submitted_at, now),
+            _runtime(job, now),
+            escape(where(job, now)),
+        )
+    return made
+
+
+def _runtime(job: JobView, now: int) -> str:
+    if job.attempt is not None:
+        return ago(job.attempt.started_at, now)
+    if job.ended and job.first_started_at is not None and job.ended_at is not None:
+        return span(job.ended_at - job.first_started_at)
+    return "-"
+
+
+def budget_table(budgets: Sequence[BudgetView], cluster: str, *, everything: bool) -> Table:
+    heads = ("BUDGET", "SHARE", "ALLOCATION", "GPUS", "USED", "COMMITTED", "OWED", "RATIO", "LAST DAY", "RUN", "QUEUED")
+    made = table(*heads, right=heads[1:])
+    for budget in budgets:
+        use = budget.clusters[cluster]
+        busy = use.allocation or use.used_gpu_hours or use.running_jobs or use.queued_jobs
+        if budget.implicit and not busy and not everything:
+            continue
+        name = "  " * budget.depth + budget.path.rpartition("/")[2]
+        made.add_row(
+            Text(name, style="dim" if budget.implicit else "bold" if budget.depth < 2 else ""),
+            percent(use.share),
+            percent(use.allocation),
+            number(round(use.allocation_gpus, 2)),
+            hours(use.used_gpu_hours),
+            hours(use.committed_gpu_hours),
+            hours(use.entitled_gpu_hours),
+            Text(ratio(use.ratio), style="" if use.ratio is None else "green" if use.ratio <= 1 else "yellow"),
+            ratio(use.ratio_last_day),
+            _load(use.running_jobs, use.running_gpus + use.unallocated_gpus),
+            _load(use.queued_jobs, use.queued_gpus),
+        )
+    return made
+
+
+def _load(jobs: int, gpus: int) -> str:
+    return f"{jobs} ({gpus} GPUs)" if jobs else "-"
+
+
+def host_table(hosts: Sequence[HostView], now: int) -> Table:
+    heads = ("CLUSTER", "HOST", "STATE", "SINCE", "GPUS", "FREE", "JOBS", "NOTE")
+    made = table(*heads, right=("SINCE", "GPUS", "FREE"), fold=("JOBS", "NOTE"))
+    for host in hosts:
+        holders = [f"{a.job}x{len(a.gpus)}{'' if a.protection == 'protected' else ' (exposed)'}" for a in host.attempts]
+        note = host.why
+        if host.drained_by is not None:
+            note += f"{'; ' if note else ''}empty in {span(host.drained_by - now)} at the latest"
+        elif host.state == "draining":
+            note += f"{'; ' if note else ''}waits for a gang that must restart elsewhere"
+        made.add_row(
+            escape(host.cluster),
+            escape(host.name),
+            state_text(host.state),
+            ago(host.since, now),
+            str(host.gpus),
+            str(host.free_gpus),
+            ", ".join(holders) or "-",
+            escape(f"{note} ({host.by})" if host.by else note),
+        )
+    return made
+
+
+def eviction_table(evictions: Sequence[EvictionView]) -> Table:
+    heads = ("WHEN", "ATTEMPT", "BUDGET", "FOR JOB", "GAINED", "AT RISK", "WHY")
+    made = table(*heads, right=("FOR JOB", "GAINED", "AT RISK"), fold=("WHY",))
+    for eviction in evictions:
+        made.add_row(
+            clock(eviction.at),
+            eviction.attempt,
+            escape(eviction.budget),
+            str(eviction.gainer or "-"),
+            f"{eviction.gained_gpu_hours:.2f}",
+            f"{eviction.at_risk_gpu_hours:.2f}",
+            escape(eviction.reason.text),
+        )
+    return made
+
+
+def status_lines(status: StatusView) -> list[str]:
+    lines = []
+    for cluster in status.clusters:
+        hosts = ", ".join(f"{count} {state}" for state, count in cluster.hosts.items())
+        lines.append(
+            f"[bold]{escape(cluster.name)}[/]  {cluster.charged_gpus} charged, {cluster.unallocated_gpus} unallocated, "
+            f"{cluster.free_gpus} free of {cluster.gpus} GPUs ({cluster.claimed_gpus} claimed); hosts: {hosts}"
+        )
+    jobs = ", ".join(f"{count} {state}" for state, count in status.jobs.items())
+    lines.append(f"[bold]jobs[/]  {jobs or 'none'}")
+    if status.waiting:
+        waits = ", ".join(f"{count} {reason.replace('_', ' ')}" for reason, count in status.waiting.items())
+        lines.append(f"[bold]why[/]   {waits}")
+    if status.paused_starts:
+        lines.append(f"[bold yellow]all starts are paused by {escape(status.paused_starts)}[/] (tenure resume)")
+    if status.paused_evictions:
+        lines.append(
+            f"[bold yellow]evictions are paused by {escape(status.paused_evictions)}[/] (tenure resume --evictions)"
+        )
+    if status.clock_alarm:
+        lines.append("[bold red]the wall clock stepped: evictions stop until it has passed[/]")
+    return lines
