@@ -1,22 +1,32 @@
-"""A small world over the core for tests: a cluster, a tree, jobs, time, and the invariants after every step."""
+"""A small world over the core for tests: clusters, a tree, jobs, time, and the invariants after every step."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
-from tenure.core import codec, scheduler
-from tenure.core.decisions import Claim, Decision, Start, Stop
+from support.invariants import check, fingerprint
+from tenure.core import scheduler
+from tenure.core.decisions import Decision, Evict, Stop, Stopping
 from tenure.core.events import (
     AttemptExited,
     CancelRequested,
     CheckpointReported,
     ConfigApplied,
     Event,
+    EvictRequested,
     ExitKind,
+    Held,
     HostStateChanged,
+    Paused,
+    PauseScope,
+    PriorityChanged,
+    Released,
     ReplicasUp,
+    Resumed,
     Submitted,
 )
+from tenure.core.explain import why
 from tenure.core.ledger import Kind, Span
 from tenure.core.lifecycle import JobState
 from tenure.core.model import (
@@ -34,7 +44,12 @@ from tenure.core.model import (
     Policy,
     Role,
 )
-from tenure.core.state import Job, State
+from tenure.core.reasons import Because
+from tenure.core.state import Attempt, Job, State
+
+__all__ = ["T0", "World", "budgets", "check", "fingerprint", "hosts"]
+
+D = TypeVar("D")
 
 T0 = 1_800_000_000_000
 """A time to begin at, ms UTC."""
@@ -52,23 +67,26 @@ def budgets(shares: Mapping[str, float]) -> tuple[Budget, ...]:
 
 
 class World:
-    """Drives ``scheduler.step`` and keeps every decision. ``auto_up``: replicas run as soon as they start."""
+    """Drives ``scheduler.step`` and keeps every decision.
+
+    ``auto_up``: replicas run as soon as they start. ``auto_release``: a stopped attempt exits when it is killed.
+    """
 
     def __init__(
         self,
-        cluster: Iterable[Host] | Cluster = (),
+        cluster: Iterable[Host] | Cluster | Iterable[Cluster] = (),
         shares: Mapping[str, float] | None = None,
         *,
+        tree: tuple[Budget, ...] | None = None,
         policy: Policy | None = None,
         grants: Iterable[Grant] = (),
         auto_up: bool = True,
         auto_release: bool = True,
         at: int = T0,
     ) -> None:
-        spec = cluster if isinstance(cluster, Cluster) else Cluster("main", tuple(cluster) or hosts(2))
-        self.clusters: tuple[Cluster, ...] = (spec,)
+        self.clusters = _clusters(cluster)
         self.policy = policy or Policy()
-        self.shares = dict(shares or {"lab/a": 0.5, "lab/b": 0.5})
+        self.tree = tree or budgets(shares or {"lab/a": 0.5, "lab/b": 0.5})
         self.grants = tuple(grants)
         self.auto_up = auto_up
         self.auto_release = auto_release
@@ -84,10 +102,11 @@ class World:
     # ---- what happens
 
     def configure(self, shares: Mapping[str, float] | None = None, tree: tuple[Budget, ...] | None = None) -> None:
-        if shares is not None:
-            self.shares = dict(shares)
-        declared = tree or budgets(self.shares)
-        self.step(ConfigApplied(self.now, self.clusters, self.policy, declared, self.grants, "test"))
+        self.tree = tree or (budgets(shares) if shares is not None else self.tree)
+        self.step(self.config())
+
+    def config(self) -> ConfigApplied:
+        return ConfigApplied(self.now, self.clusters, self.policy, self.tree, self.grants, "test")
 
     def spec(
         self,
@@ -115,13 +134,16 @@ class World:
             **more,  # type: ignore[arg-type]
         )
 
-    def queue(self, budget: str, gpus: int = 8, **more: object) -> Submitted:
+    def queue(self, budget: str, gpus: int = 8, hold: str = "", **more: object) -> Submitted:
         """The event of a submission, not yet absorbed: several can then arrive at one pass."""
+        return self.queue_spec(self.spec(budget, gpus, **more), hold)  # type: ignore[arg-type]
+
+    def queue_spec(self, spec: JobSpec, hold: str = "") -> Submitted:
         job_id, self.next_id = self.next_id, self.next_id + 1
-        return Submitted(self.now, job_id, self.spec(budget, gpus, **more))  # type: ignore[arg-type]
+        return Submitted(self.now, job_id, spec, hold)
 
     def submit(self, budget: str, gpus: int = 8, **more: object) -> int:
-        event = self.queue(budget, gpus, **more)
+        event = self.queue(budget, gpus, **more)  # type: ignore[arg-type]
         self.step(event)
         return event.job_id
 
@@ -150,25 +172,42 @@ class World:
             due = self.state.next_due()
             until = min(end, self.now + tick, max(due, self.now) if due is not None else end)
             made += self.step(after=until - self.now)
-            if until == self.now and due is not None and due <= self.now:
-                continue
         return made
 
     def finish(self, job_id: int, code: int = 0, *, done: bool = False, kind: ExitKind = ExitKind.EXITED) -> None:
-        attempt = self.state.jobs[job_id].attempt
-        assert attempt is not None
-        self.step(AttemptExited(self.now, attempt.id, kind, (code,) if kind is ExitKind.EXITED else (), done))
+        codes = (code,) if kind is ExitKind.EXITED else ()
+        self.step(AttemptExited(self.now, self.attempt(job_id).id, kind, codes, done))
+
+    def up(self, job_id: int) -> None:
+        self.step(ReplicasUp(self.now, self.attempt(job_id).id))
 
     def cancel(self, job_id: int) -> None:
         self.step(CancelRequested(self.now, job_id, "ann"))
 
+    def hold(self, job_id: int) -> None:
+        self.step(Held(self.now, job_id, "ann"))
+
+    def release(self, job_id: int) -> None:
+        self.step(Released(self.now, job_id, "ann"))
+
+    def prioritise(self, job_id: int, priority: int) -> None:
+        self.step(PriorityChanged(self.now, job_id, priority, "ann"))
+
     def checkpoint(self, job_id: int) -> None:
-        attempt = self.state.jobs[job_id].attempt
-        assert attempt is not None
-        self.step(CheckpointReported(self.now, attempt.id))
+        self.step(CheckpointReported(self.now, self.attempt(job_id).id))
+
+    def evict(self, job_id: int) -> None:
+        self.step(EvictRequested(self.now, self.attempt(job_id).id, "op", "test"))
 
     def host(self, host: str, to: HostState, **more: object) -> None:
-        self.step(HostStateChanged(self.now, self.clusters[0].name, host, to, "op", "test", **more))  # type: ignore[arg-type]
+        name = next(c.name for c in self.clusters if any(h.name == host for h in c.hosts))
+        self.step(HostStateChanged(self.now, name, host, to, "op", "test", **more))  # type: ignore[arg-type]
+
+    def pause(self, scope: PauseScope = PauseScope.STARTS) -> None:
+        self.step(Paused(self.now, scope, "op"))
+
+    def resume(self, scope: PauseScope = PauseScope.STARTS) -> None:
+        self.step(Resumed(self.now, scope, "op"))
 
     def _reactions(self) -> tuple[Event, ...]:
         out: list[Event] = []
@@ -184,6 +223,7 @@ class World:
     def _collect(self) -> None:
         self.spans += self.state.closed_spans
         for job in self.state.ended_jobs:
+            assert job.id not in self.ended, f"job {job.id} ended twice"
             self.ended[job.id] = job
         self.state.closed_spans.clear()
         self.state.ended_jobs.clear()
@@ -192,9 +232,19 @@ class World:
 
     # ---- what is
 
+    def job(self, job_id: int) -> Job:
+        return self.state.jobs.get(job_id) or self.ended[job_id]
+
+    def attempt(self, job_id: int) -> Attempt:
+        attempt = self.state.jobs[job_id].attempt
+        assert attempt is not None, f"job {job_id} has no attempt"
+        return attempt
+
     def job_state(self, job_id: int) -> JobState:
-        job = self.state.jobs.get(job_id) or self.ended[job_id]
-        return job.state
+        return self.job(job_id).state
+
+    def why(self, job_id: int) -> Because:
+        return why(self.state, self.state.jobs[job_id])
 
     def running(self) -> set[int]:
         return {i for i, job in self.state.jobs.items() if job.state in (JobState.STARTING, JobState.RUNNING)}
@@ -204,95 +254,24 @@ class World:
         start = self.now - (window or self.policy.lookback)
         return account.usage(kind, start, self.now) / (GPU * HOUR)
 
-    def made(self, *kinds: type) -> list[Decision]:
-        return [d for d in self.decisions if isinstance(d, kinds)]
+    def made(self, kind: type[D]) -> list[D]:
+        """Every decision of one kind so far."""
+        return [d for d in self.decisions if isinstance(d, kind)]
+
+    def evictions(self) -> list[Evict]:
+        """Every eviction so far, of plans and of stops outside plans, in order."""
+        out: list[Evict] = []
+        for decision in self.decisions:
+            if isinstance(decision, Stop | Stopping):
+                out.append(decision.victim)
+            else:
+                out += getattr(decision, "victims", ())
+        return out
 
 
-def check(world: World) -> None:
-    """The invariants of the design that can be read off a state, and of the step just made."""
-    state = world.state
-    _check_gpus(state)
-    _check_evictions(world)
-    _check_ledger(world)
-
-
-def _check_gpus(state: State) -> None:
-    holders: dict[tuple[str, str, int], str] = {}
-    claims: dict[tuple[str, str, int], str] = {}
-    for attempt in state.attempts.values():
-        job = state.jobs[attempt.job_id]
-        assert job.attempt is attempt and job.state.active
-        gang = sorted((s.role, s.replica) for s in attempt.slots)
-        assert gang == [(r, i) for r, role in enumerate(job.spec.roles) for i in range(role.replicas)]
-        mine = holders if attempt.started_at is not None else claims
-        for slot in attempt.slots:
-            for gpu in slot.gpus:
-                place = (attempt.cluster, slot.host, gpu)
-                assert place not in mine, f"{place} given twice: {mine[place]} and {attempt.id}"
-                mine[place] = attempt.id
-    for place, claim in claims.items():
-        if place in holders:
-            assert holders[place] in state.attempts[claim].waiting_for, f"{claim} claims {place} of {holders[place]}"
-
-
-def _check_evictions(world: World) -> None:
-    _, _, result = world.log[-1]
-    for plan in result.plans:
-        if isinstance(plan, Start | Claim):
-            cluster = world.state.clusters[plan.cluster]
-            assert all(cluster.hosts[s.host].state is HostState.HEALTHY for s in plan.slots)
-        victims = plan.victims if isinstance(plan, Claim) else (plan.victim,) if isinstance(plan, Stop) else ()
-        for victim in victims:
-            attempt = world.state.attempts[victim.attempt_id]
-            until = attempt.protected_until
-            assert not attempt.charged or (until is not None and until <= world.now), f"{attempt.id} was protected"
-
-
-def _check_ledger(world: World) -> None:
-    """Window sums equal brute force over spans; children add up to their parent; promises to what runs."""
-    state, now = world.state, world.now
-    for name, cluster in state.clusters.items():
-        ledger = cluster.ledger
-        spans = [s for where, s in world.spans if where == name]
-        spans += [Span(a, o.leaf, o.user, o.kind, o.amount, o.start, now) for a, o in ledger.open.items()]
-        for window in (state.policy.lookback, state.policy.recent):
-            brute: dict[tuple[str, Kind], int] = {}
-            for span in spans:
-                overlap = min(span.end, now) - max(span.start, now - window)
-                if overlap <= 0:
-                    continue
-                kind, sign = (Kind.CHARGED, -1) if span.kind is Kind.CREDIT else (span.kind, 1)
-                parts = span.leaf.split("/")
-                for i in range(len(parts)):
-                    key = ("/".join(parts[: i + 1]), kind)
-                    brute[key] = brute.get(key, 0) + sign * span.amount * overlap
-            for path, account in ledger.accounts.items():
-                for kind in (Kind.CHARGED, Kind.UNALLOCATED):
-                    assert account.usage(kind, now - window, now) == brute.get((path, kind), 0), (path, kind)
-        _check_promises(world, name)
-
-
-def _check_promises(world: World, name: str) -> None:
-    state, now = world.state, world.now
-    expected: dict[tuple[str, Kind], int] = {}
-    for attempt in state.attempts.values():
-        if attempt.cluster != name or attempt.stop is not None:
-            continue
-        if attempt.charged:
-            until = attempt.protected_until
-            left = attempt.min_runtime if until is None else max(0, until - now)
-        elif attempt.started_at is not None:
-            left = max(0, attempt.started_at + state.policy.unallocated_turn - now)
-        else:
-            left = 0
-        for path in state.the_tree().line(attempt.leaf):
-            key = (path, attempt.kind)
-            expected[key] = expected.get(key, 0) + attempt.amount * left
-    for path, account in state.clusters[name].ledger.accounts.items():
-        for kind in (Kind.CHARGED, Kind.UNALLOCATED):
-            assert account.promised[kind].at(now) == expected.get((path, kind), 0), (path, kind)
-
-
-def fingerprint(result: scheduler.Result) -> str:
-    """The bytes of a step's decisions."""
-    return codec.dumps([codec.tagged(d) for d in (*result.outcomes, *result.plans)])
+def _clusters(given: Iterable[Host] | Cluster | Iterable[Cluster]) -> tuple[Cluster, ...]:
+    if isinstance(given, Cluster):
+        return (given,)
+    several = tuple(given)
+    made = tuple(c for c in several if isinstance(c, Cluster))
+    return made or (Cluster("main", tuple(h for h in several if isinstance(h, Host)) or hosts(2)),)

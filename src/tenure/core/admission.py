@@ -187,7 +187,7 @@ def _check_host(cluster: ClusterState, old: Host, new: Host | None) -> None:
 
 def _check_budgets(state: State, event: ConfigApplied) -> None:
     tree = Tree(event.budgets, event.grants)
-    moved = moves(tree.budgets)
+    moved = moves(tree.budgets, state.the_tree().budgets) if state.tree is not None else {}
     for job in state.jobs.values():
         new = job.budget
         for ancestor in reversed(state.the_tree().line(job.budget)) if state.tree is not None else ():

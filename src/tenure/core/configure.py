@@ -37,6 +37,9 @@ def apply_config(state: State, event: ConfigApplied) -> None:
     for job in state.jobs.values():
         if not job.state.active:
             state.enqueue(job)
+    for attempt in state.attempts.values():  # the start time-out may have changed
+        if attempt.started_at is not None and attempt.running_since is None:
+            effects.await_start(state, attempt)
     change = tree.next_change(state.now)
     if change is not None:
         state.due(change, Due.GRANT, "")
@@ -48,7 +51,7 @@ def _carry_over(state: State, cluster: ClusterState, before: ClusterState) -> No
     cluster.recent_evictions = before.recent_evictions
     cluster.exposed, cluster.exposed_gpus = before.exposed, before.exposed_gpus
     cluster.unallocated, cluster.unallocated_gpus = before.unallocated, before.unallocated_gpus
-    cluster.grown, cluster.evictable = before.grown + 1, before.evictable + 1
+    cluster.freed = before.freed + before.spec.gpus
     names = {host.name for host in cluster.spec.hosts}
     cluster.hosts = {name: record for name, record in before.hosts.items() if name in names}
     rebuild_room(state, cluster)
@@ -69,7 +72,7 @@ def rebuild_room(state: State, cluster: ClusterState) -> None:
 
 def _follow_moves(state: State, old: Tree, new: Tree) -> None:
     """Point live jobs at their budgets' new places; running spans are split, so the past ages where it was."""
-    moved = moves(new.budgets)
+    moved = moves(new.budgets, old.budgets)
     held: list[tuple[str, str]] = []
     for job in state.jobs.values():
         budget = _new_path(job.budget, moved, old, new)

@@ -53,8 +53,14 @@ def open_spans(state: State, attempt: Attempt, at: int) -> None:
         state.due(attempt.promised_until, Due.TURN_OVER, attempt.id)
         cluster.unallocated.setdefault(attempt.leaf, {})[attempt.id] = attempt
         cluster.unallocated_gpus += attempt.gpus
-        cluster.evictable += 1
-    state.due(at + cluster.spec.start_timeout, Due.START_TIMEOUT, attempt.id)
+    await_start(state, attempt)
+
+
+def await_start(state: State, attempt: Attempt) -> None:
+    """Until when all replicas have to run."""
+    assert attempt.started_at is not None
+    limit = state.clusters[attempt.cluster].spec.start_timeout
+    state.due(attempt.started_at + limit, Due.START_TIMEOUT, attempt.id)
 
 
 def all_up(state: State, job: Job, attempt: Attempt, at: int) -> None:
@@ -91,13 +97,13 @@ def expose(state: State, attempt: Attempt) -> None:
     cluster = state.clusters[attempt.cluster]
     cluster.exposed.setdefault(attempt.leaf, {})[attempt.id] = attempt
     cluster.count_exposed(state.the_tree().line(attempt.leaf), attempt.gpus)
-    cluster.evictable += 1
+    cluster.freed += attempt.gpus
 
 
 def turn_over(state: State, attempt: Attempt) -> None:
     """An unallocated attempt has had its hour: its peers may evict it."""
     promise_over(state, attempt)
-    state.clusters[attempt.cluster].evictable += 1
+    state.clusters[attempt.cluster].freed += attempt.gpus
 
 
 def forget_evictable(state: State, attempt: Attempt) -> None:
@@ -119,6 +125,7 @@ def stopping(state: State, job: Job, attempt: Attempt, record: StopRecord) -> No
     promise_over(state, attempt)
     forget_evictable(state, attempt)
     attempt.stop = record
+    attempt.unreleased = False
     move(state, job, Step.STOP, record.because)
     state.due(record.warn_at, Due.STOP, attempt.id)
     state.due(record.kill_at, Due.STOP, attempt.id)
@@ -135,7 +142,7 @@ def release(state: State, job: Job, attempt: Attempt, at: int, because: Because)
     cluster.room.give(attempt.slots)
     for host in attempt.hosts():
         cluster.on_host[host].discard(attempt.id)
-    cluster.grown += 1
+    cluster.freed += attempt.gpus
     del state.attempts[attempt.id]
     job.attempt = None
     state.ended_attempts.append((attempt, because))
@@ -150,7 +157,7 @@ def set_host_state(cluster: ClusterState, host: str, to: HostState) -> None:
     """Keep the room and the set of draining hosts in step with a host's state."""
     cluster.room.set_open(host, to is HostState.HEALTHY)
     (cluster.draining.add if to is HostState.DRAINING else cluster.draining.discard)(host)
-    cluster.grown += 1
+    cluster.freed += cluster.spec.gpus
 
 
 def refresh_entitlement(state: State, cluster: ClusterState, at: int) -> None:

@@ -21,6 +21,10 @@ EVICTED = frozenset(
 )
 
 
+FINAL = frozenset({Reason.CANCELLED, Reason.TIMED_OUT})
+"""Stops after which a job does not come back: a host that fails meanwhile must not bring it back."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fate:
     """The step that the job takes, why, and whether it backs off before it is tried again."""

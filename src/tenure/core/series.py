@@ -62,6 +62,11 @@ class Series:
         """The integral over [start, end)."""
         return self.cumulative(end) - self.cumulative(start)
 
+    def since(self, before: int) -> list[list[int]]:
+        """Times, sums and rates that windows starting at or after ``before`` read, however much was trimmed."""
+        keep = max(bisect_right(self.times, before) - 1, 0)
+        return [self.times[keep:], self.cums[keep:], self.rates[keep:]]
+
     def trim(self, before: int) -> None:
         """Forget breakpoints that no window starting at or after ``before`` reads. Amortised O(1) a change."""
         keep = bisect_right(self.times, before) - 1

@@ -12,7 +12,7 @@ from typing import Any
 
 from tenure.core import codec, effects
 from tenure.core.configure import rebuild_room
-from tenure.core.ledger import Account, Kind, Ledger, OpenSpan, Span
+from tenure.core.ledger import Kind, Ledger, OpenSpan, Span
 from tenure.core.model import MINUTE, Budget, Cluster, Grant, Policy
 from tenure.core.state import Attempt, ClusterState, Due, HostRecord, Job, State, protected
 from tenure.core.tree import Tree
@@ -32,12 +32,12 @@ def save(state: State) -> dict[str, Any]:
         "paused_evictions": state.paused_evictions,
         "clock_alarm": state.clock_alarm,
         "configured": state.tree is not None,
-        "clusters": [_save_cluster(cluster) for cluster in state.clusters.values()],
+        "clusters": [_save_cluster(cluster, state.now - state.policy.lookback) for cluster in state.clusters.values()],
         "jobs": [codec.plain(job) for job in state.jobs.values()],
     }
 
 
-def _save_cluster(cluster: ClusterState) -> dict[str, Any]:
+def _save_cluster(cluster: ClusterState, since: int) -> dict[str, Any]:
     ledger = cluster.ledger
     return {
         "spec": codec.plain(cluster.spec),
@@ -46,17 +46,12 @@ def _save_cluster(cluster: ClusterState) -> dict[str, Any]:
         "first_record": ledger.first_record,
         "healthy_gpus": ledger.healthy_gpus,
         "entitled": {
-            path: [account.created, account.allocation, *_series(account)]
+            path: [account.created, account.allocation, *account.entitled.since(since)]
             for path, account in ledger.accounts.items()
             if account.created is not None
         },
         "open": codec.plain(ledger.open),
     }
-
-
-def _series(account: Account) -> list[list[int]]:
-    series = account.entitled
-    return [series.times, series.cums, series.rates]
 
 
 def load(data: dict[str, Any], closed: dict[str, Iterable[Span]]) -> State:
@@ -166,8 +161,7 @@ def _restore_timers(state: State) -> None:
             kind = Due.EXPOSED if attempt.charged else Due.TURN_OVER
             state.due(attempt.promised_until, kind, attempt.id)
         if attempt.running_since is None:
-            limit = state.clusters[attempt.cluster].spec.start_timeout
-            state.due(attempt.started_at + limit, Due.START_TIMEOUT, attempt.id)
+            effects.await_start(state, attempt)
         elif spec.timeout is not None:
             state.due(attempt.running_since + spec.timeout, Due.TIMEOUT, attempt.id)
     for cluster in state.clusters.values():

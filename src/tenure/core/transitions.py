@@ -37,7 +37,7 @@ from tenure.core.events import (
 from tenure.core.ledger import Kind, Span
 from tenure.core.lifecycle import JobState, Step
 from tenure.core.model import HostState
-from tenure.core.outcomes import back_off, fate
+from tenure.core.outcomes import FINAL, back_off, fate
 from tenure.core.preemption import grace_of
 from tenure.core.reasons import Because, Reason
 from tenure.core.state import Attempt, Due, HostRecord, Job, State, StopRecord, protected
@@ -116,7 +116,10 @@ def _attempt_due(state: State, kind: str, attempt: Attempt, at: int, out: list[O
     elif kind == Due.TURN_OVER and attempt.promised_until == at:
         effects.turn_over(state, attempt)
     elif kind == Due.START_TIMEOUT and attempt.running_since is None and attempt.stop is None:
-        stop(state, attempt, Because(Reason.START_TIMED_OUT, {"started_at": attempt.started_at or 0}), 0, out)
+        limit = state.clusters[attempt.cluster].spec.start_timeout
+        if attempt.started_at is not None and at == attempt.started_at + limit:
+            why = Because(Reason.START_TIMED_OUT, {"started_at": attempt.started_at, "limit": limit})
+            stop(state, attempt, why, 0, out)
     elif kind == Due.TIMEOUT and attempt.stop is None:
         limit = state.jobs[attempt.job_id].spec.timeout or 0
         why = Because(Reason.TIMED_OUT, {"timeout": limit})
@@ -179,6 +182,8 @@ def _requeue_with(state: State, event: Held | Released | PriorityChanged) -> Non
             job.held_by = ""
         case PriorityChanged():
             job.spec = effects.with_priority(job.spec, event.priority)
+            if job.attempt is not None:  # others of its budget may outrank it now
+                state.clusters[job.attempt.cluster].freed += job.attempt.gpus
     if waiting:
         state.enqueue(job)
     state.touched_jobs.add(job.id)
@@ -205,8 +210,9 @@ def _exited(state: State, attempt: Attempt, event: AttemptExited, out: list[Outc
 
 
 def requeue(state: State, job: Job, because: Because, not_before: int, out: list[Outcome]) -> None:
-    job.not_before = not_before
+    job.not_before = 0
     if not_before > state.now:
+        job.not_before = not_before
         state.due(not_before, Due.BACKOFF, str(job.id))
     state.enqueue(job)
     out.append(Requeued(state.now, job.id, because, not_before))
@@ -234,7 +240,7 @@ def _open_claims(state: State, victim: str, out: list[Outcome]) -> None:
 def drop_claim(state: State, claim: Attempt, why: Because, out: list[Outcome]) -> None:
     """A claim cannot come true: the job queues again, at once and with its seniority."""
     job = state.jobs[claim.job_id]
-    because = Because(Reason.CLAIM_DROPPED, {"why": why.reason.value, **why.numbers})
+    because = Because(Reason.CLAIM_DROPPED, {**why.numbers, "why": why.reason.value})
     effects.release(state, job, claim, state.now, because)
     effects.move(state, job, Step.CLAIM_DROPPED, because)
     out.append(ClaimDropped(state.now, claim.id, because))
@@ -286,6 +292,8 @@ def _host(state: State, event: HostStateChanged, out: list[Outcome]) -> None:
             attempt = state.attempts[attempt_id]
             if attempt.started_at is None:
                 drop_claim(state, attempt, why, out)
+            elif attempt.stop is not None and attempt.stop.because.reason in FINAL:
+                stop(state, attempt, attempt.stop.because, 0, out)
             else:
                 stop(state, attempt, why, 0, out)
     effects.refresh_entitlement(state, cluster, state.now)

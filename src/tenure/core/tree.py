@@ -124,6 +124,8 @@ def _move_share(shares: dict[str, int], grant: Grant, parent_gpus: int, denomina
         return
     givers = [path for path in grant.taken_from if path in shares]
     total = sum(shares[path] for path in givers)
+    if not total:
+        return
     wanted = grant.amount * HOUR * SHARE_ONE * denominator // (hours_ms * parent_gpus)
     moved = min(wanted, total)
     left = moved
@@ -139,6 +141,10 @@ def _move_share(shares: dict[str, int], grant: Grant, parent_gpus: int, denomina
     shares[grant.to] += moved - left
 
 
-def moves(budgets: Mapping[str, Budget]) -> dict[str, str]:
-    """old path -> new path of every budget that declares where it moved from."""
-    return {b.moved_from: path for path, b in budgets.items() if b.moved_from is not None}
+def moves(new: Mapping[str, Budget], old: Mapping[str, Budget]) -> dict[str, str]:
+    """old path -> new path of every budget that moves now; those that said so before have moved already."""
+    return {
+        b.moved_from: path
+        for path, b in new.items()
+        if b.moved_from is not None and (path not in old or old[path].moved_from != b.moved_from)
+    }
