@@ -6,31 +6,33 @@ could not be placed are parked and cost nothing until what they could use has ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from tenure.core import drain, preemption
 from tenure.core.apply import apply
-from tenure.core.decisions import Claim, Plan, Start
+from tenure.core.decisions import Claim, Plan, Start, Stop
 from tenure.core.fairshare import Standing
 from tenure.core.ledger import Kind
 from tenure.core.model import GPU, MINUTE, Slots
 from tenure.core.placement import Misfit
 from tenure.core.preemption import Contest
-from tenure.core.queue import Group, Parked
+from tenure.core.queue import Group, Parked, Shape
 from tenure.core.reasons import Because, Reason
-from tenure.core.state import ClusterState, Job, State, margin_amount
+from tenure.core.state import ClusterState, Job, State
 
 
 def run(state: State) -> list[Plan]:
     """A pass over all clusters at ``state.now``. The returned plans have been applied."""
     plans: list[Plan] = []
-    names = sorted(state.clusters)
+    passes: dict[str, _Pass] = {}
+    for name in sorted(state.clusters):
+        passes[name] = _Pass(state, state.clusters[name], passes, plans)
     while True:
         before = len(plans)
-        for name in names:
-            plans.extend(_Pass(state, state.clusters[name]).run())
-        # A job that one cluster takes leaves the queues of the others, which moves their standings.
-        if len(plans) == before or len(names) == 1:
+        for each in passes.values():
+            each.run()
+        # A job that one cluster takes leaves the queues of the others; one that it cannot take is theirs to try.
+        if len(passes) == 1 or (len(plans) == before and not any(each.deferred for each in passes.values())):
             return plans
 
 
@@ -47,14 +49,22 @@ def contest_for(state: State, cluster: ClusterState) -> Contest:
 
 
 class _Pass:
-    def __init__(self, state: State, cluster: ClusterState) -> None:
+    """The part of a pass that one cluster has. ``passes``: those of all clusters; ``plans``: what all have made."""
+
+    def __init__(self, state: State, cluster: ClusterState, passes: Mapping[str, _Pass], plans: list[Plan]) -> None:
         self.state = state
         self.cluster = cluster
+        self.passes = passes
         self.now = state.now
         self.contest = contest_for(state, cluster)
-        self.plans: list[Plan] = []
+        self.plans = plans
+        self._fits: dict[Shape, bool] = {}
+        """Shapes that fit without evictions, since the last plan."""
+        self.deferred = False
+        """Whether some jobs were left to a cluster that they prefer and that has not tried them yet."""
 
-    def run(self) -> list[Plan]:
+    def run(self) -> None:
+        self.deferred = False
         # 1. Drain: hosts on their way to repair give up what is exposed.
         for stop in drain.plans(self.contest):
             self._commit(stop)
@@ -64,7 +74,6 @@ class _Pass:
         # 4. Unallocated jobs, on what is left, by the same rules over unallocated usage.
         self._place(Kind.UNALLOCATED)
         # 5. Headroom and defragmentation go here.
-        return self.plans
 
     def _place(self, kind: Kind) -> None:
         """Sweep until a sweep places nothing: each placement moves standings, which may wake what was parked."""
@@ -79,34 +88,42 @@ class _Pass:
         for path, groups in self.cluster.queues[kind].leaves.items():
             if kind is Kind.CHARGED and not self.contest.charged.entitled(path):
                 continue
-            live = [group for group in groups.values() if self._awake(group, kind)]
+            live = [g for g in groups.values() if self._awake(g, kind) and self._ours(g, kind) and self._possible(g)]
             if live:
                 awake[path] = live
         walk = _Walk(self.contest.standing(kind), awake)
         while leaf := walk.first_leaf():
             group, job = self._first_in(leaf, awake[leaf], kind)
-            if self._try(group, job):
-                walk.standing.charged(leaf)
-                if not group.people:
-                    walk.drop(leaf, group)
-            else:
+            if not (self._possible(group) and self._try(group, job) and group.people):
                 walk.drop(leaf, group)
 
     def _awake(self, group: Group, kind: Kind) -> bool:
         parked = group.parked
-        if parked is None or parked.grown != self.cluster.grown or parked.evictable != self.cluster.evictable:
+        if parked is None or self.cluster.freed - parked.freed >= parked.short:
             return True
-        index = self.cluster.exposed_gpus
-        if kind is Kind.UNALLOCATED:
-            if not self.cluster.unallocated_gpus:
-                return False
-            standing = self.contest.unallocated
-            now = standing.outranked(group.key.leaf, group.gpus * GPU)
-            return any(sibling not in parked.outranked for sibling in now)
-        if not any(index.values()):
+        cluster, standing = self.cluster, self.contest.standing(kind)
+        there = cluster.exposed_gpus.get(standing.tree.root) if kind is Kind.CHARGED else cluster.unallocated_gpus
+        if not there:
             return False
-        now = self.contest.charged.outranked(group.key.leaf, group.gpus * GPU)
-        return any(index.get(sibling) and sibling not in parked.outranked for sibling in now)
+        new = standing.outranked(group.key.leaf, group.gpus * GPU)
+        if new <= parked.outranked:
+            return False
+        index = cluster.exposed_gpus
+        return kind is Kind.UNALLOCATED or any(index.get(sibling) for sibling in new - parked.outranked)
+
+    def _ours(self, group: Group, kind: Kind) -> bool:
+        """Rule 14: whether every cluster that these jobs prefer to this one has found that it cannot start them."""
+        for name in group.key.shape.clusters:
+            other = self.passes.get(name)
+            if other is self:
+                break
+            if other is None or (kind is Kind.CHARGED and not other.contest.charged.entitled(group.key.leaf)):
+                continue
+            there = other.cluster.queues[kind].leaves.get(group.key.leaf, {}).get(group.key)
+            if there is not None and other._awake(there, kind):
+                self.deferred = True
+                return False
+        return True
 
     def _first_in(self, leaf: str, groups: Iterable[Group], kind: Kind) -> tuple[Group, Job]:
         """Rule 5 in the leaf: highest priority, person least charged, oldest first submission, id."""
@@ -124,26 +141,51 @@ class _Pass:
         assert best is not None and chosen is not None  # the walk only offers leaves with waiting jobs
         return chosen, self.state.jobs[best[2]]
 
+    def _possible(self, group: Group) -> bool:
+        """Whether the group's next job has a chance; else it is parked. Any of its jobs answers for all."""
+        obstacle = self._obstacle(group)
+        if obstacle is not None:
+            self._park(group, *obstacle)
+        return obstacle is None
+
+    def _obstacle(self, group: Group) -> tuple[Reason, int] | None:
+        """The first thing that is sure to keep the group from being placed now, cheapest test first.
+
+        With it the least number of GPUs that must become free or evictable before a new try can end otherwise.
+        """
+        if self.state.paused_starts:
+            return Reason.PAUSED_STARTS, 1
+        room, job = self.cluster.room, self.state.jobs[group.anyone()]
+        spec, shape = job.spec, group.key.shape
+        fits = self._fits.get(shape)
+        if fits is None:
+            fits = self._fits[shape] = room.can_fit(spec.roles, spec.labels)
+        if fits:
+            return None
+        short = group.gpus - room.free_gpus - preemption.evictable_bound(self.contest, job)
+        if short > 0:
+            return Reason.WAITING_CAPACITY, short
+        if not self.state.evictions_allowed():
+            return Reason.PAUSED_EVICTIONS, max(1, group.gpus - room.free_gpus)
+        if not self._under_cap(1):
+            return Reason.WAITING_EVICTION_CAP, max(1, group.gpus - room.free_gpus)
+        if not preemption.room_at_most(self.contest, job).can_fit(spec.roles, spec.labels):
+            return Reason.WAITING_CAPACITY, 1
+        return None
+
     def _try(self, group: Group, job: Job) -> bool:
         """Place the job, by eviction if need be, or park its group."""
-        if self.state.paused_starts:
-            return self._park(group, job, Reason.PAUSED_STARTS)
         room, spec = self.cluster.room, job.spec
-        if room.free_gpus >= spec.gpus and room.can_fit(spec.roles, spec.labels):
-            slots = room.fit(spec.roles, spec.labels)
-            if not isinstance(slots, Misfit):
-                self._commit(self._start(job, slots))
-                return True
-        if room.free_gpus + preemption.evictable_bound(self.contest, job) < spec.gpus:
-            return self._park(group, job, Reason.WAITING_CAPACITY)
+        slots = room.fit(spec.roles, spec.labels) if room.can_fit(spec.roles, spec.labels) else None
+        if slots is not None and not isinstance(slots, Misfit):
+            self._commit(self._start(job, slots))
+            return True
         found = preemption.search(self.contest, job)
         if found is None:
-            return self._park(group, job, Reason.WAITING_CAPACITY)
-        if not self.state.evictions_allowed():
-            return self._park(group, job, Reason.PAUSED_EVICTIONS)
+            return self._park(group, Reason.WAITING_CAPACITY)
         victims, slots = found
         if not self._under_cap(len(victims)):
-            return self._park(group, job, Reason.WAITING_EVICTION_CAP)
+            return self._park(group, Reason.WAITING_EVICTION_CAP)
         amount = room.amount(slots)
         evicted = preemption.evictions(self.contest, job, victims, amount)
         because = Because(Reason.STARTED_BY_EVICTION, {"victims": len(victims), "kill_at": evicted[0].kill_at})
@@ -157,13 +199,23 @@ class _Pass:
         return Start(self.now, job.id, _next_attempt(job), self.cluster.spec.name, slots, amount, because)
 
     def _commit(self, plan: Plan) -> None:
+        """Apply a plan at once. Standings move for who gains and for who loses what was still promised."""
         apply(self.state, plan)
         self.plans.append(plan)
+        self.contest.moved()
+        self._fits.clear()
+        if not isinstance(plan, Stop):
+            job = self.state.jobs[plan.job_id]
+            self.contest.standing(job.kind).charged(job.leaf)
+        victims = plan.victims if isinstance(plan, Claim) else (plan.victim,) if isinstance(plan, Stop) else ()
+        for victim in victims:
+            attempt = self.state.attempts[victim.attempt_id]
+            self.contest.standing(attempt.kind).charged(attempt.leaf)
 
-    def _park(self, group: Group, job: Job, reason: Reason) -> bool:
-        standing = self.contest.standing(job.kind)
-        outranked = frozenset(standing.outranked(job.leaf, margin_amount(job.spec)))
-        group.parked = Parked(reason, self.cluster.grown, self.cluster.evictable, outranked)
+    def _park(self, group: Group, reason: Reason, short: int = 1) -> bool:
+        kind = self.state.jobs[group.anyone()].kind
+        outranked = self.contest.standing(kind).outranked(group.key.leaf, group.gpus * GPU)
+        group.parked = Parked(reason, self.cluster.freed, short, outranked)
         return False
 
     def _under_cap(self, more: int) -> bool:

@@ -6,10 +6,9 @@ is charged during the pass, so figures and orders are computed once and forgotte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
-from itertools import pairwise
 
 from tenure.core.ledger import Kind, Ledger
 from tenure.core.model import GPU, HOUR, Policy
@@ -67,7 +66,9 @@ class Standing:
         self.now = now
         self._figures: dict[str, Figures] = {}
         self._orders: dict[str, list[str]] = {}
-        self._outranked: dict[tuple[str, str, int], bool] = {}
+        self._outranked: dict[str, dict[int, frozenset[str]]] = {}
+        self._unions: dict[tuple[str, int], frozenset[str]] = {}
+        self._people: dict[tuple[str, str], int] = {}
 
     def figures(self, path: str) -> Figures:
         known = self._figures.get(path)
@@ -88,11 +89,14 @@ class Standing:
         )
 
     def charged(self, leaf: str) -> None:
-        """Something was charged to ``leaf``: forget what was known along its path."""
+        """What is used by or promised to ``leaf`` changed: forget what was known along its path."""
         for path in self.tree.line(leaf):
             self._figures.pop(path, None)
             self._orders.pop(path, None)
-        self._outranked.clear()
+            for child in self.tree.nodes[path].children:
+                self._outranked.pop(child, None)
+        self._unions.clear()
+        self._people.clear()
 
     def order(self, path: str) -> Sequence[str]:
         """Children of ``path``, first come first: below their last day's allocation, lower ratio, id."""
@@ -108,11 +112,14 @@ class Standing:
 
     def person_used(self, leaf: str, user: str) -> int:
         """What the person was charged in this leaf over the lookback, promises included."""
-        account = self.ledger.people.get((leaf, user))
-        if account is None:
-            return 0
-        used = account.usage(self.kind, self.now - self.policy.lookback, self.now)
-        return used + account.promised[self.kind].at(self.now)
+        known = self._people.get((leaf, user))
+        if known is None:
+            account, known = self.ledger.people.get((leaf, user)), 0
+            if account is not None:
+                known = account.usage(self.kind, self.now - self.policy.lookback, self.now)
+                known += account.promised[self.kind].at(self.now)
+            self._people[leaf, user] = known
+        return known
 
     def fork(self, leaf: str, victim_leaf: str) -> tuple[str, str] | None:
         """The two children of the lowest common ancestor, towards each leaf; None when it is one leaf."""
@@ -123,21 +130,30 @@ class Standing:
 
     def outranks(self, child: str, sibling: str, amount: int) -> bool:
         """Rule 7 across budgets: ``child`` still comes strictly first after the margin. Ties never evict."""
-        key = (child, sibling, amount)
-        known = self._outranked.get(key)
+        return sibling in self._outranked_by(child, amount)
+
+    def outranked(self, leaf: str, amount: int) -> frozenset[str]:
+        """Every sibling along the path of ``leaf`` that it outranks with a job of ``amount``."""
+        known = self._unions.get((leaf, amount))
         if known is None:
-            margin = amount * self.policy.preemption_margin
-            known = compare(self.figures(child), self.figures(sibling), margin, -margin) < 0
-            self._outranked[key] = known
+            levels = [self._outranked_by(child, amount) for child in self.tree.line(leaf)[1:]]
+            known = self._unions[leaf, amount] = frozenset().union(*levels)
         return known
 
-    def outranked(self, leaf: str, amount: int) -> Iterator[str]:
-        """Every sibling along the path of ``leaf`` that it outranks with a job of ``amount``."""
-        line = self.tree.line(leaf)
-        for parent, child in pairwise(line):
-            for sibling in self.tree.nodes[parent].children:
-                if sibling != child and self.outranks(child, sibling, amount):
-                    yield sibling
+    def _outranked_by(self, child: str, amount: int) -> frozenset[str]:
+        """Siblings that ``child`` outranks with a job of ``amount``."""
+        by_amount = self._outranked.setdefault(child, {})
+        known = by_amount.get(amount)
+        if known is None:
+            parent = self.tree.nodes[child].parent
+            assert parent is not None  # only siblings are compared
+            mine, margin = self.figures(child), amount * self.policy.preemption_margin
+            known = by_amount[amount] = frozenset(
+                sibling
+                for sibling in self.tree.nodes[parent].children
+                if sibling != child and compare(mine, self.figures(sibling), margin, -margin) < 0
+            )
+        return known
 
     def entitled(self, leaf: str) -> bool:
         """Whether the leaf has any share today."""

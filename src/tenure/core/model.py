@@ -142,6 +142,11 @@ class Cluster:
     """After the grace and the kill: when GPUs are still not released, their host drains as faulty."""
     start_timeout: int = 15 * MINUTE
 
+    @property
+    def gpus(self) -> int:
+        """Whole GPUs of all hosts, in any state."""
+        return sum(host.gpus for host in self.hosts)
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:

@@ -6,7 +6,7 @@ The search is a transaction on a fork of the room: nothing changes until the pla
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tenure.core.decisions import Evict
 from tenure.core.fairshare import Standing
@@ -29,6 +29,15 @@ class Contest:
     charged: Standing
     unallocated: Standing
     now: int
+    rooms: dict[tuple[Kind, frozenset[str], tuple[str, int] | None], Room] = field(default_factory=dict)
+    """Rooms as they would be without everything that may be evicted, by what that depends on."""
+
+    bounds: dict[tuple[str, frozenset[str]], int] = field(default_factory=dict)
+
+    def moved(self) -> None:
+        """A plan was applied: what may be evicted is different now."""
+        self.rooms.clear()
+        self.bounds.clear()
 
     def standing(self, kind: Kind) -> Standing:
         return self.charged if kind is Kind.CHARGED else self.unallocated
@@ -39,10 +48,38 @@ def evictable_bound(contest: Contest, job: Job) -> int:
     cluster = contest.cluster
     if job.kind is Kind.UNALLOCATED:
         return cluster.unallocated_gpus
-    bound = cluster.unallocated_gpus + cluster.exposed_gpus.get(job.leaf, 0)
-    for sibling in contest.charged.outranked(job.leaf, margin_amount(job.spec)):
-        bound += cluster.exposed_gpus.get(sibling, 0)
+    if not cluster.exposed_gpus.get(contest.charged.tree.root):
+        return cluster.unallocated_gpus
+    outranked = contest.charged.outranked(job.leaf, margin_amount(job.spec))
+    bound = contest.bounds.get((job.leaf, outranked))
+    if bound is None:
+        bound = cluster.unallocated_gpus + cluster.exposed_gpus.get(job.leaf, 0)
+        bound += sum(cluster.exposed_gpus.get(sibling, 0) for sibling in outranked)
+        contest.bounds[job.leaf, outranked] = bound
     return bound
+
+
+def room_at_most(contest: Contest, job: Job) -> Room:
+    """The room as it would be with everything gone that ``job`` may evict: what does not fit there never will."""
+    cluster, standing = contest.cluster, contest.standing(job.kind)
+    index = cluster.exposed if job.kind is Kind.CHARGED else cluster.unallocated
+    outranked = standing.outranked(job.leaf, margin_amount(job.spec))
+    own = (job.leaf, job.spec.priority) if job.leaf in index else None
+    key = (job.kind, outranked, own)
+    room = contest.rooms.get(key)
+    if room is None:
+        room = contest.rooms[key] = cluster.room.fork()
+        sources = [cluster.unallocated[leaf] for leaf in cluster.unallocated] if job.kind is Kind.CHARGED else []
+        line = contest.state.the_tree().line
+        sources += [attempts for leaf, attempts in index.items() if not outranked.isdisjoint(line(leaf))]
+        for attempts in sources:
+            for attempt in attempts.values():
+                if job.kind is Kind.CHARGED or attempt.promised_until is None:
+                    room.give(attempt.slots)
+        for attempt in index[job.leaf].values() if own is not None else ():
+            if outranks(contest, job, attempt):
+                room.give(attempt.slots)
+    return room
 
 
 def outranks(contest: Contest, job: Job, attempt: Attempt) -> bool:

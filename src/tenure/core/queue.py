@@ -1,6 +1,6 @@
 """The queue of one cluster: jobs that are alike wait in one group, so trying one answers for all of them.
 
-Jobs of one budget, priority, contract and shape differ only in who goes first. When the first of a group cannot be
+Jobs of one budget, kind, priority and shape differ only in who goes first. When the first of a group cannot be
 placed none of it can, and the group is *parked* until something it could use has changed.
 """
 
@@ -15,16 +15,16 @@ from tenure.core.reasons import Reason
 
 
 class Shape(NamedTuple):
-    """What placement and eviction depend on: (replicas, gpus, cpus, mem) per role, labels, min_runtime."""
+    """What placement and eviction depend on: (replicas, gpus, cpus, mem) per role, labels, accepted clusters."""
 
     roles: tuple[tuple[int, int, int, int], ...]
     labels: tuple[Label, ...]
-    min_runtime: int
+    clusters: tuple[str, ...]
 
 
 def shape_of(spec: JobSpec) -> Shape:
     roles = tuple((r.replicas, r.gpus, r.cpus, r.mem) for r in spec.roles)
-    return Shape(roles, spec.labels, spec.contract.min_runtime)
+    return Shape(roles, spec.labels, spec.clusters)
 
 
 class GroupKey(NamedTuple):
@@ -33,17 +33,17 @@ class GroupKey(NamedTuple):
     shape: Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Parked:
-    """Why a group was not placed, and what it had seen: it is tried again when any of that has changed.
+class Parked(NamedTuple):
+    """Why a group was not placed, and what would have to change before it is tried again.
 
-    ``outranked``: the siblings that it outranked.
+    Either ``short`` more GPUs have become free or evictable since the cluster's count of them was ``freed``, or it
+    outranks a sibling that is not in ``outranked``.
     """
 
     reason: Reason
-    grown: int
-    evictable: int
-    outranked: frozenset[str] = frozenset()
+    freed: int
+    short: int
+    outranked: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -54,6 +54,10 @@ class Group:
     gpus: int
     people: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     parked: Parked | None = None
+
+    def anyone(self) -> int:
+        """A job of the group; what holds for one of them holds for all."""
+        return next(iter(self.people.values()))[0][1]
 
     def heads(self) -> list[tuple[str, tuple[int, int]]]:
         return [(user, jobs[0]) for user, jobs in self.people.items()]

@@ -143,10 +143,8 @@ class ClusterState:
         self.unallocated: dict[str, dict[str, Attempt]] = {}
         """Leaf -> unallocated attempts that are not being stopped."""
         self.unallocated_gpus = 0
-        self.grown = 0
-        """Counts the times that room grew: GPUs released, hosts opened."""
-        self.evictable = 0
-        """Counts the times that something became evictable."""
+        self.freed = 0
+        """GPUs that ever became free, or evictable, or less protected: what wakes parked groups."""
         self.recent_evictions: deque[int] = deque()
         self.draining: set[str] = set()
 
