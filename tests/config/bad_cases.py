@@ -62,7 +62,7 @@ POLICY = [
     ('entitlement_floor = "2w"', "policy.entitlement_floor", "the lookback"),
     ('preemption_margin = "9d"', "policy.preemption_margin", "the lookback"),
     ('unallocated_turn = "25h"', "policy.unallocated_turn", "1d"),
-    ("evictions_per_minute = 0", "policy.evictions_per_minute", "tenure pause evictions"),
+    ("evictions_per_minute = 0", "policy.evictions_per_minute", "tenure pause --evictions"),
     ("evictions_per_minute = 1.5", "policy.evictions_per_minute", "whole number"),
     ('backoff_first = "1h"\nbackoff_max = "1m"', "policy.backoff_max", "from 1h"),
     ('backoff_first = "1ms"', "policy.backoff_first", "from 100ms"),

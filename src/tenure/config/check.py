@@ -100,7 +100,7 @@ def check_policy(policy: Policy, file: str) -> list[Problem]:
     at.between("backoff_first", policy.backoff_first, 100, DAY)
     at.between("backoff_max", policy.backoff_max, max(100, min(policy.backoff_first, DAY)), DAY)
     if not 1 <= policy.evictions_per_minute <= 10_000:
-        remedy = "from 1 to 10000; to stop evictions altogether use `tenure pause evictions`"
+        remedy = "from 1 to 10000; to stop evictions altogether use `tenure pause --evictions`"
         at.add("evictions_per_minute", show(policy.evictions_per_minute), remedy)
     return at.problems
 
