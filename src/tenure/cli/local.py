@@ -36,14 +36,15 @@ def serve(
 ) -> None:
     """Run the scheduler, until Ctrl-C or SIGTERM. Jobs go on without it and are adopted by the next one."""
     from tenure import logs
-    from tenure.engine import serve as server
+    from tenure.api.serve import run
+    from tenure.engine.serve import AlreadyRunning
 
     if log_level not in ("debug", "info", "warning", "error"):
         raise CliError(f"log-level = {log_level}: write debug, info, warning or error")
     logs.configure(log_level)
     try:
-        code = server.run(config_path(config), host, port)
-    except server.AlreadyRunning as error:
+        code = run(config_path(config), host, port)
+    except AlreadyRunning as error:
         raise CliError(str(error)) from error
     except OSError as error:
         raise CliError(f"cannot serve: {error.strerror or error}") from error

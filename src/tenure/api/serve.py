@@ -1,0 +1,116 @@
+"""Run a server: the engine with its API, until a signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from pathlib import Path
+from types import FrameType
+
+import structlog
+import uvicorn
+
+from tenure.api.app import create_app
+from tenure.config import load
+from tenure.core.model import DAY
+from tenure.engine.clock import wall_ms
+from tenure.engine.errors import EngineStopped
+from tenure.engine.serve import Server, build
+
+log = structlog.get_logger()
+
+ADMIN = "admin"
+FAILED = 70
+"""Exit status when the engine failed: a service manager should start the server again."""
+HOUSEKEEPING_DELAY_S = 60
+
+
+def run(config_path: Path, host: str | None = None, port: int | None = None) -> int:
+    """Serve until SIGTERM or Ctrl-C; attempts go on. Returns the exit status.
+
+    ``host`` and ``port`` replace the configured ones; port 0 takes any. Raises ConfigError, AlreadyRunning,
+    StoreError, and OSError when the address is taken.
+    """
+    settings = load(config_path).server
+    with _bind(host or settings.listen, settings.port if port is None else port) as bound:
+        server = build(config_path)
+        stopping = threading.Event()
+        try:
+            _serve(server, bound, stopping)
+        finally:
+            stopping.set()
+            server.close()
+    return FAILED if server.engine.failure is not None else 0
+
+
+def _serve(server: Server, bound: socket.socket, stopping: threading.Event) -> None:
+    options = uvicorn.Config(
+        create_app(server.engine), log_config=None, access_log=False, timeout_graceful_shutdown=3, lifespan="on"
+    )
+    web = uvicorn.Server(options)
+
+    def leave(_signal: int = 0, _frame: FrameType | None = None) -> None:
+        web.should_exit = True
+
+    # Uvicorn raises the signal again when it has shut down; what is open must be closed before this process ends.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, leave)
+    server.engine.on_failure = leave
+    if server.engine.failure is not None:
+        leave()
+    threading.Thread(target=_keep_house, args=(server, stopping), name="housekeeping", daemon=True).start()
+    url = _url(bound)
+    client_file = write_client_file(server, url)
+    log.info("serving", url=url, data_dir=str(server.config.server.data_dir), client_file=str(client_file))
+    print(f"tenure: serving on {url}", flush=True)
+    web.run(sockets=[bound])
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """Bound before anything is scheduled, so that a taken port costs nothing."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        fix = "stop what uses it, or choose another with --port or server.port"
+        raise OSError(error.errno, f"{host}:{port}: {os.strerror(error.errno or 0)}; {fix}") from error
+
+
+def _url(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}"
+
+
+def write_client_file(server: Server, url: str) -> Path:
+    """Let clients on this machine in: the address and an administrator's token, readable by the owner only."""
+    store, path = server.engine.store, server.config.server.data_dir / "client.toml"
+    if store.user(ADMIN) is None:
+        store.add_user(ADMIN, "admin", wall_ms())
+    for token in store.list_tokens(ADMIN):
+        if token.label == str(path):
+            store.revoke_token(token.id)
+    plain = store.create_token(ADMIN, str(path), wall_ms())
+    temporary = path.with_suffix(".tmp")
+    temporary.unlink(missing_ok=True)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(f'url = "{url}"\ntoken = "{plain}"\n')
+    temporary.replace(path)
+    return path
+
+
+def _keep_house(server: Server, stopping: threading.Event) -> None:
+    """Compact history once a day while the server runs."""
+    while not stopping.wait(HOUSEKEEPING_DELAY_S):
+        settings = server.config.server
+        try:
+            with server.engine.view() as state:
+                lookback = state.policy.lookback
+        except EngineStopped:
+            return
+        done = server.engine.store.compact(server.engine.now() - settings.retention, lookback)
+        log.info("history_compacted", batches=done.batches, spans=done.spans, jobs=done.jobs)
+        if stopping.wait(DAY / 1000):
+            return
