@@ -1,0 +1,109 @@
+"""An engine with real processes on this machine, and lines on which jobs speak to the test."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from engine_kit import BUDGETS, CLUSTER, PATIENCE_S, spec
+
+from tenure.config import Config, Server
+from tenure.core.model import MINUTE, SECOND, Policy
+from tenure.core.state import Job
+from tenure.engine import recovery
+from tenure.engine.engine import Engine
+from tenure.executors.local import LocalExecutor
+from tenure.store import JobRow, Store
+
+QUICK = replace(CLUSTER, unallocated_grace=MINUTE, kill_timeout=MINUTE)
+
+
+class Line:
+    """A FIFO: jobs write whole lines, the test waits for them."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = path
+        # Both ways, so that a job never waits for a reader and the test never sees an end.
+        self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._rest = b""
+
+    def hear(self) -> str:
+        while b"\n" not in self._rest:
+            ready, _, _ = select.select([self._descriptor], [], [], PATIENCE_S)
+            assert ready, "the job said nothing"
+            self._rest += os.read(self._descriptor, 4096)
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line.decode()
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class RealRig:
+    """Two hosts of four GPU slots on this machine, budgets ``lab/a`` and ``lab/b``."""
+
+    def __init__(self, directory: Path, **policy: Any) -> None:
+        self.directory = directory
+        server = Server(data_dir=directory, slow_tick=30 * SECOND)
+        self.config = Config(server, (QUICK,), Policy(**policy), BUDGETS)
+        self.store = Store.open(server.database_url)
+        self.line = Line(directory / "line")
+        self.boot()
+        self.engine.apply((QUICK,), self.config.policy, BUDGETS, (), by="test", dry_run=False)
+
+    def boot(self) -> None:
+        self.engine = Engine(self.config, self.store, LocalExecutor(self.directory / "runs"))
+        self.engine.start()
+
+    def close(self) -> None:
+        with self.engine.view() as state:
+            live = list(state.jobs)
+        for job_id in live:
+            self.engine.cancel(job_id, "test")
+        self.until(lambda: not self.engine._state.attempts)
+        self.engine.stop()
+        self.line.close()
+        assert recovery.replay(self.store).mismatches == ()
+        self.store.close()
+
+    def submit(self, program: str, budget: str = "lab/a", gpus: int = 4, **more: Any) -> int:
+        return self.engine.submit(spec(budget, gpus, command=self.python(program), **more), by="ann")[0]
+
+    def python(self, program: str) -> Sequence[str]:
+        return (sys.executable, "-I", "-S", "-c", PRELUDE + program, str(self.line.path))
+
+    def job(self, job_id: int) -> Job:
+        with self.engine.view() as state:
+            return state.jobs[job_id]
+
+    def row(self, job_id: int) -> JobRow:
+        found = self.store.job(job_id)
+        assert found is not None
+        return found
+
+    def until(self, met: Callable[[], bool]) -> None:
+        """Return when a committed step has made it so."""
+        while not met():
+            seen = self.engine.last_seq
+            if met():
+                return
+            assert self.engine.wait_change(seen, PATIENCE_S) > seen, "nothing happens any more"
+
+    def until_state(self, job_id: int, *states: str) -> None:
+        self.until(lambda: self.row(job_id).state in states)
+
+
+PRELUDE = """
+import os, signal, sys, time
+def say(*words):
+    with open(sys.argv[1], "w") as line:
+        line.write(" ".join(str(word) for word in words) + "\\n")
+me = os.environ["TENURE_ATTEMPT_ID"]
+restarts = os.environ["TENURE_RESTART_COUNT"]
+"""

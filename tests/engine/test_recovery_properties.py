@@ -1,0 +1,193 @@
+"""Whatever happens: what is restored is what was running, and the kept log decides the same again, to the byte."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from engine_kit import BUDGETS, CLUSTER, T0, equal_after_recovery, spec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tenure.core import admission, scheduler
+from tenure.core.events import (
+    AttemptExited,
+    CancelRequested,
+    CheckpointReported,
+    ClockAlarm,
+    ConfigApplied,
+    Event,
+    EvictRequested,
+    ExitKind,
+    Held,
+    HostStateChanged,
+    Paused,
+    PauseScope,
+    PriorityChanged,
+    Released,
+    ReplicasUp,
+    Resumed,
+    Submitted,
+)
+from tenure.core.model import HOUR, MINUTE, SECOND, SHARE_ONE, Budget, HostState, Policy
+from tenure.core.reasons import Refusal
+from tenure.core.state import Attempt, State
+from tenure.engine import recovery
+from tenure.engine.clock import Anchor
+from tenure.engine.writer import Writer
+from tenure.store import Store
+
+LOOKBACK = 2 * HOUR
+POLICY = Policy(
+    lookback=LOOKBACK,
+    recent=30 * MINUTE,
+    entitlement_floor=10 * MINUTE,
+    preemption_margin=MINUTE,
+    unallocated_turn=5 * MINUTE,
+    evictions_per_minute=3,
+)
+MOVED = (
+    Budget("lab", SHARE_ONE),
+    Budget("lab/c", SHARE_ONE // 4),
+    Budget("lab/c/a", SHARE_ONE // 2, moved_from="lab/a"),
+    Budget("lab/b", SHARE_ONE // 2),
+)
+
+Op = tuple[str, int, int]
+WEIGHTS = {"submit": 4, "up": 3, "exit": 3, "nothing": 2}
+KINDS = (
+    *("submit", "up", "exit", "lost", "evict", "checkpoint", "cancel", "hold", "release", "priority"),
+    *("host", "drain", "healthy", "pause", "resume", "alarm", "shares", "move"),
+    *("nothing", "snapshot", "compact", "restart"),
+)
+ops = st.tuples(
+    st.sampled_from([kind for kind in KINDS for _ in range(WEIGHTS.get(kind, 1))]),
+    st.integers(0, 1000),
+    st.one_of(st.integers(0, 10 * SECOND), st.integers(0, 20 * MINUTE), st.just(0), st.just(HOUR)),
+)
+
+
+class Life:
+    """A scheduler without an engine: steps are written as the engine writes them."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.state, self.now, self.next_job = store, State(), T0, 1
+        self.writer = Writer(store, store.take_leadership(), 0)
+        self.usage: dict[tuple[str, str], int] = {}
+        self.step(ConfigApplied(T0, (CLUSTER,), POLICY, BUDGETS, (), "test"))
+
+    def step(self, *events: Event) -> None:
+        result = scheduler.step(self.state, events, self.now)
+        if events or result.outcomes or result.plans:
+            for _, span in self.state.closed_spans:
+                key = (span.leaf, span.kind.value)
+                self.usage[key] = self.usage.get(key, 0) + span.amount * (span.end - span.start)
+            self.writer.write(self.state, events, result, Anchor(self.now, "boot", self.now - T0), [])
+        recovery.forget_changes(self.state)
+
+    def do(self, what: str, which: int, after: int) -> None:
+        # An event may have happened a little before the step that hears of it.
+        happened = self.now + after // 2
+        self.now += after
+        if what == "snapshot":
+            self.writer.snapshot_if_due(self.state, force=True)
+        elif what == "compact":
+            self.store.compact(self.now - LOOKBACK - which * MINUTE, LOOKBACK)
+        elif what == "restart":
+            self.state = recovery.restore(self.store).state
+        else:
+            self.step(*self.events(what, which, happened))
+
+    def events(self, what: str, which: int, at: int) -> list[Event]:
+        job_id = self._pick(sorted(self.state.jobs), which)
+        attempt = self._pick([a for a in self.state.attempts.values() if a.started_at is not None], which)
+        host = CLUSTER.hosts[which % len(CLUSTER.hosts)].name
+        if what == "submit":
+            return self._submit(which)
+        if what in _OF_ATTEMPT:
+            return [] if attempt is None else [_OF_ATTEMPT[what](at, attempt, which)]
+        if what in _OF_JOB:
+            return [] if job_id is None else [_OF_JOB[what](self.now, job_id, which)]
+        return [_OF_CLUSTER[what](self.now, host, which)] if what in _OF_CLUSTER else self._configure(what, which)
+
+    def _pick(self, among: list, which: int):  # type: ignore[no-untyped-def,type-arg]
+        return among[which % len(among)] if among else None
+
+    def _submit(self, which: int) -> list[Event]:
+        shape = spec(
+            ("lab/b", "lab/a", "lab")[which % 3],
+            1 + which % 4,
+            replicas=1 + which // 4 % 2,
+            min_runtime=(0, 0, SECOND, MINUTE, 10 * MINUTE)[which % 5],
+            resumable=which % 3 > 0,
+            user="ann" if which % 7 else "bob",
+            priority=which % 2,
+            grace=(0, SECOND, MINUTE)[which % 3],
+            timeout=(None, 15 * MINUTE)[which // 3 % 2],
+            retries=which % 2,
+        )
+        try:
+            admission.check_job(self.state, shape)
+        except Refusal:
+            return []
+        self.next_job += 1
+        return [Submitted(self.now, self.next_job - 1, shape)]
+
+    def _configure(self, what: str, which: int) -> list[Event]:
+        if what == "nothing":
+            return []
+        budgets = MOVED
+        if what == "shares":
+            half = SHARE_ONE * (which % 10) // 10
+            budgets = (BUDGETS[0], replace(BUDGETS[1], share=half), replace(BUDGETS[2], share=SHARE_ONE - half))
+        event = ConfigApplied(self.now, (CLUSTER,), POLICY, budgets, (), "test")
+        try:
+            admission.check_config(self.state, event)
+        except Refusal:
+            return []
+        return [event]
+
+
+def _exit(at: int, attempt: Attempt, which: int) -> Event:
+    return AttemptExited(at, attempt.id, ExitKind.EXITED, (which % 2,), done=which % 5 == 0)
+
+
+_OF_ATTEMPT = {
+    "up": lambda at, attempt, _: ReplicasUp(at, attempt.id),
+    "exit": _exit,
+    "lost": lambda at, attempt, _: AttemptExited(at, attempt.id, ExitKind.LOST),
+    "evict": lambda at, attempt, _: EvictRequested(at, attempt.id, "op", "test"),
+    "checkpoint": lambda at, attempt, _: CheckpointReported(at, attempt.id),
+}
+_OF_JOB = {
+    "cancel": lambda now, job, _: CancelRequested(now, job, "ann"),
+    "hold": lambda now, job, _: Held(now, job, "ann"),
+    "release": lambda now, job, _: Released(now, job, "ann"),
+    "priority": lambda now, job, which: PriorityChanged(now, job, which % 3, "ann"),
+}
+_OF_CLUSTER = {
+    "host": lambda now, host, _: HostStateChanged(now, "main", host, HostState.FAILED, "op", "test"),
+    "drain": lambda now, host, w: HostStateChanged(now, "main", host, HostState.DRAINING, "op", "x", deadline=now + w),
+    "healthy": lambda now, host, _: HostStateChanged(now, "main", host, HostState.HEALTHY, "op", "test"),
+    "pause": lambda now, _host, which: Paused(now, list(PauseScope)[which % 2], "op"),
+    "resume": lambda now, _host, which: Resumed(now, list(PauseScope)[which % 2], "op"),
+    "alarm": lambda now, _host, which: ClockAlarm(now, which % 2 == 0),
+}
+
+
+@settings(max_examples=40)
+@given(st.lists(ops, min_size=5, max_size=60))
+def test_restored_is_what_was_running_and_replay_decides_the_same(plan: list[Op]) -> None:
+    with tempfile.TemporaryDirectory() as directory, Store.open(f"sqlite:///{Path(directory, 'tenure.db')}") as store:
+        life = Life(store)
+        for what, which, after in plan:
+            life.do(what, which, after)
+            equal_after_recovery(life.state, store)
+        report = recovery.replay(store)
+        assert report.mismatches == ()
+        kept: dict[tuple[str, str], int] = {}
+        day = 24 * HOUR
+        for row in store.usage(None, None, T0 // day * day, (life.now // day + 2) * day):
+            kept[row.leaf, row.kind] = kept.get((row.leaf, row.kind), 0) + row.amount_ms
+        assert kept == life.usage, "compaction changed a sum"
