@@ -143,7 +143,8 @@ class Chaos:
                 for attempt in state.attempts.values()
                 if attempt.stop is None and attempt.running_since is not None
             ]
-            world.step(*exits, after=10 * MINUTE)
+            world.step(*exits)
+            world.advance(10 * MINUTE, tick=HOUR)
         stuck = {job.id: explain.why(state, job).reason for job in state.jobs.values()}
         assert set(stuck.values()) <= {Reason.HELD_NO_SHARE}, stuck
 
