@@ -50,6 +50,8 @@ _REMEDIES = {
     "list_type": 'write a list, like ["one", "two"]',
     "dict_type": 'write an object, like {"key": "value"}',
     "model_type": 'write an object, like {"key": "value"}',
+    "too_short": "write at least one",
+    "string_pattern_mismatch": "write letters, digits and . _ @ + - only",
     "model_attributes_type": 'write an object, like {"key": "value"}',
 }
 _EXAMPLES = {
@@ -195,9 +197,13 @@ def _unit(_request: Request, error: Exception) -> Response:
 def _http(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     detail = error.detail or _TITLES.get(error.status_code, "")
+    errors: list[FieldError] = []
     if error.status_code == 404:
         detail = "there is no such address; /openapi.json lists all"
-    return response(problem(error.status_code, detail), dict(error.headers or {}))
+    elif error.status_code == 400:
+        # What the parser of JSON itself gives up on: broken UTF-8, nesting or numbers without end.
+        errors = [FieldError(field="(body)", value="(unreadable)", fix="send JSON as UTF-8, not nested deeply")]
+    return response(problem(error.status_code, detail, errors=errors), dict(error.headers or {}))
 
 
 def _unexpected(request: Request, error: Exception) -> Response:
@@ -240,8 +246,15 @@ def _remedy(detail: dict[str, Any], place: Sequence[str | int]) -> str:
         name = str(place[-1])
         close = get_close_matches(name, _all_fields(), n=1)
         return f"there is no such field; did you mean {close[0]}?" if close else "there is no such field; leave it out"
+    if kind in ("too_short", "too_long") and isinstance(detail.get("input"), str):
+        most = detail.get("ctx", {}).get("max_length")
+        return "it must not be empty" if kind == "too_short" else f"at most {most} characters"
+    if kind == "model_attributes_type" and isinstance(detail.get("input"), bytes):
+        return "send it with Content-Type: application/json"
     if kind in ("enum", "literal_error"):
         return f"write one of {str(detail.get('ctx', {}).get('expected', '')).replace(' or ', ', ')}".replace("'", "")
+    if kind == "string_pattern_mismatch" and "x00" in str(detail.get("ctx", {}).get("pattern")):
+        return "no control characters"
     message = str(detail["msg"])
     return _REMEDIES.get(kind) or message[:1].lower() + message[1:]
 
@@ -253,5 +266,5 @@ def _all_fields() -> Iterable[str]:
 def _dotted(place: Sequence[str | int]) -> str:
     text = ""
     for part in place:
-        text += f"[{part}]" if isinstance(part, int) else ("." if text else "") + part
+        text += f"[{part}]" if isinstance(part, int) else ("." if text else "") + (part or '""')
     return clean(text)

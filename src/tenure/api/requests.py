@@ -24,6 +24,7 @@ Replicas = Annotated[int, Field(ge=1, le=MAX_REPLICAS)]
 MemoryMiB = Annotated[int, Field(ge=0, le=1 << 30)]
 Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
 Signal = Literal["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGALRM"]
+UserName = Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]*$", examples=["ann"])]
 Command = Annotated[list[Argument], Field(min_length=1, max_length=10_000)]
 
 
@@ -122,7 +123,7 @@ class ApplyRequest(Request):
 
 
 class UserRequest(Request):
-    name: Name
+    name: UserName
     role: Literal["admin", "user"] = "user"
 
 

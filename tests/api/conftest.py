@@ -1,0 +1,22 @@
+"""Fixtures of the API's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from api_kit import Api, serving
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    with serving(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """One for all tests of a module: for those that leave nothing behind."""
+    with serving(tmp_path_factory.mktemp("api")) as running:
+        yield running

@@ -1,0 +1,101 @@
+"""Every reason has a sentence, with and without its numbers, and docs/reasons.md lists them all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.world import World, hosts
+
+from tenure import words
+from tenure.core.explain import why
+from tenure.core.decisions import Claim
+from tenure.core.model import HOUR, MINUTE
+from tenure.core.reasons import Because, Number, Reason
+
+DOCS = Path(__file__).parent.parent / "docs" / "reasons.md"
+T = 1_800_000_000_000
+EXAMPLES: dict[str, Number] = {
+    "time": T,
+    "ratio": 420_000,
+    "duration": 2 * HOUR,
+    "while_protected": 1,
+    "names": ("n1", "n2"),
+    "word": "host_failed",
+    "codes": (0, 1, -9),
+    "protections": (("3.1", T), ("4.1", T + HOUR)),
+    "": 7,
+}
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_is_a_sentence_without_its_numbers(reason: Reason) -> None:
+    text = words.sentence(Because(reason))
+    assert text[0].isupper() or text.startswith("min_runtime")
+    assert text.endswith(".") and not set("[]{}|") & set(text) and "  " not in text
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_number_of_a_reason_is_in_its_sentence(reason: Reason) -> None:
+    numbers = {key: EXAMPLES[kind] for key, kind in words.keys(reason)}
+    text = words.sentence(Because(reason, numbers))
+    assert text.endswith(".") and not set("[]{}|") & set(text) and "  " not in text
+    if numbers:
+        assert text != words.sentence(Because(reason))
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_numbers_of_a_wrong_kind_are_left_out_and_break_nothing(reason: Reason) -> None:
+    for wrong in ("", (), "text", -1, (("a",),), ("x", 1)):
+        assert words.sentence(Because(reason, {key: wrong for key, _ in words.keys(reason)})).endswith(".")
+
+
+def test_sentences_in_human_units() -> None:
+    standing = Because(
+        Reason.WAITING_STANDING,
+        {
+            "first": "lab/vision",
+            "first_ratio_ppm": 420_000,
+            "first_recent_ppm": 1_000,
+            "second": "lab/language",
+            "second_ratio_ppm": 1_310_000,
+            "second_recent_ppm": -1,
+        },
+    )
+    assert words.sentence(standing) == (
+        "Waiting: lab/vision comes first: its usage ratio is 0.42 (0.00 over the last day), that of lab/language 1.31 "
+        "(without a share)."
+    )
+    failed = Because(Reason.FAILED, {"exit_codes": (0, 1, 1, -9), "message": "replica 1 exited"})
+    assert words.sentence(failed) == "Failed: exit code 1, -9 (SIGKILL) (replica 1 exited)."
+    waiting = Because(Reason.BACKING_OFF, {"until": T, "failures": 3, "last": "executor_lost"})
+    assert words.sentence(waiting) == (
+        "Backing off after failures: 3 in a row, the last one: executor lost; tried again at 2027-01-15 08:00:00 UTC."
+    )
+    assert words.sentence(Because(Reason.TIMED_OUT, {"timeout": 90 * MINUTE})) == "Reached its timeout of 1h30m."
+
+
+def test_what_a_live_scheduler_says_is_said_with_numbers() -> None:
+    world = World(hosts(2), {"lab/a": 0.5, "lab/b": 0.5})
+    first = world.submit("lab/a", 8, replicas=2)
+    second = world.submit("lab/b", 8)
+    free = world.submit("lab/b", 8, min_runtime=0)
+
+    def said(job: int) -> str:
+        return words.sentence(why(world.state, world.state.jobs[job]))
+
+    assert f"{first}.1 until 2027-01-15 09:00:00 UTC" in said(second)
+    assert "it needs 8, and 0 are free" in said(free)
+    world.advance(HOUR + MINUTE)  # what is exposed now is evicted for the other budget
+    eviction = next(d for d in world.decisions if isinstance(d, Claim)).victims[0]
+    said_then = words.sentence(eviction.because)
+    assert said_then.startswith(f"Evicted for job {second}: lab/b comes first: its usage ratio is 0.00")
+
+
+def test_the_document_lists_every_reason_with_its_numbers() -> None:
+    text = DOCS.read_text("utf-8")
+    for reason in Reason:
+        row = next((line for line in text.splitlines() if line.startswith(f"| `{reason.value}` |")), None)
+        assert row is not None, f"docs/reasons.md does not have {reason.value}"
+        for key, _ in words.keys(reason):
+            assert f"`{key}`" in row, f"docs/reasons.md: {reason.value} does not name {key}"
