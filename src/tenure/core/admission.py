@@ -49,7 +49,8 @@ def _check_budget(tree: Tree, spec: JobSpec) -> None:
         if budget.members:
             if spec.user in budget.members:
                 return
-            ask = f"; ask {', '.join(managers)}" if managers else ""
+            above = dict.fromkeys(m for up in reversed(tree.line(spec.budget)) for m in tree.budgets[up].managers)
+            ask = f"; ask {', '.join(above)}" if above else ""
             fix = f"{spec.user} is not a member of {path}; use a budget that you are a member of{ask}"
             raise Refusal(Reason.NOT_A_MEMBER, "budget", spec.budget, fix)
 
@@ -71,6 +72,8 @@ def _check_roles(spec: JobSpec) -> None:
     for name, duration in (("min_runtime", spec.contract.min_runtime), ("grace", spec.grace)):
         if duration < 0:
             raise Refusal(Reason.BAD_VALUE, name, f"{duration} ms", "must be 0 or more")
+    if spec.retries < 0:
+        raise Refusal(Reason.BAD_VALUE, "retries", str(spec.retries), "must be 0 or more")
     if spec.timeout is not None and spec.timeout <= 0:
         raise Refusal(
             Reason.BAD_VALUE, "timeout", f"{spec.timeout} ms", "must be more than 0; leave it out for no limit"
