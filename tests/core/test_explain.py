@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from scenarios import OLD, past
+
 from support.world import World, hosts
 from tenure.core.events import ClockAlarm, PauseScope
 from tenure.core.explain import Explainer
