@@ -16,7 +16,7 @@ from tenure.core.ledger import Kind
 from tenure.core.model import GPU, MINUTE, Slots
 from tenure.core.placement import Misfit
 from tenure.core.preemption import Contest
-from tenure.core.queue import Group, Parked, Shape
+from tenure.core.queue import Asleep, Group, Parked, Queue, Shape
 from tenure.core.reasons import Because, Reason
 from tenure.core.state import ClusterState, Job, State
 
@@ -84,18 +84,65 @@ class _Pass:
                 return
 
     def _sweep(self, kind: Kind) -> None:
+        queue = self.cluster.queues[kind]
         awake: dict[str, list[Group]] = {}
-        for path, groups in self.cluster.queues[kind].leaves.items():
+        for path, groups in queue.leaves.items():
             if kind is Kind.CHARGED and not self.contest.charged.entitled(path):
                 continue
-            live = [g for g in groups.values() if self._awake(g, kind) and self._ours(g, kind) and self._possible(g)]
+            reach = self._reach(path, kind)
+            asleep = queue.asleep.get(path)
+            if asleep is not None and asleep.sleeps(self.cluster.freed, reach):
+                continue
+            queue.asleep.pop(path, None)
+            live = self._live(groups.values(), kind)
             if live:
                 awake[path] = live
+            else:
+                self._put_to_sleep(queue, path, reach)
         walk = _Walk(self.contest.standing(kind), awake)
+        seen = dict.fromkeys(awake, len(self.plans))
         while leaf := walk.first_leaf():
+            if seen[leaf] != len(self.plans):  # what was placed since may have taken the chance of others
+                seen[leaf] = len(self.plans)
+                walk.keep(leaf, [group for group in awake[leaf] if self._possible(group)])
+                continue
             group, job = self._first_in(leaf, awake[leaf], kind)
-            if not (self._possible(group) and self._try(group, job) and group.people):
+            if not (self._try(group, job) and group.people):
                 walk.drop(leaf, group)
+
+    def _live(self, groups: Iterable[Group], kind: Kind) -> list[Group]:
+        """Groups that have a chance now; the others are parked, or left to a cluster that they prefer."""
+        live = []
+        for group in groups:
+            if not self._awake(group, kind):
+                continue
+            if not self._ours(group, kind):
+                group.parked = None  # its turn here comes when the others have tried
+            elif self._possible(group):
+                live.append(group)
+        return live
+
+    def _reach(self, leaf: str, kind: Kind) -> dict[str, int]:
+        """Siblings along the path of ``leaf`` with something to evict, and the margin that it reaches over them."""
+        standing, index = self.contest.standing(kind), self.cluster.exposed_gpus
+        if kind is Kind.CHARGED and not index.get(standing.tree.root):
+            return {}
+        return {
+            sibling: most
+            for child in standing.tree.line(leaf)[1:]
+            for sibling, most in standing.reaches(child).items()
+            if kind is Kind.UNALLOCATED or index.get(sibling)
+        }
+
+    def _put_to_sleep(self, queue: Queue, leaf: str, reach: dict[str, int]) -> None:
+        """When all groups of the leaf are parked, the next passes look at the leaf and not at each of them."""
+        groups = queue.leaves[leaf].values()
+        parked = [group.parked for group in groups if group.parked is not None]
+        if len(parked) == len(groups):
+            wake_at = min(p.freed + p.short for p in parked)
+            margin = self.contest.charged.margin(GPU)
+            margins = tuple(sorted({group.gpus * margin for group in groups}))
+            queue.asleep[leaf] = Asleep(wake_at, reach, margins)
 
     def _awake(self, group: Group, kind: Kind) -> bool:
         parked = group.parked
@@ -249,6 +296,13 @@ class _Walk:
         self.awake[leaf].remove(group)
         for path in self.standing.tree.line(leaf):
             self.live[path] -= 1
+
+    def keep(self, leaf: str, groups: list[Group]) -> None:
+        """Drop all groups of ``leaf`` but these."""
+        dropped = len(self.awake[leaf]) - len(groups)
+        self.awake[leaf] = groups
+        for path in self.standing.tree.line(leaf):
+            self.live[path] -= dropped
 
 
 def _next_attempt(job: Job) -> str:

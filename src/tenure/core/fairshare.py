@@ -55,6 +55,26 @@ def compare(a: Figures, b: Figures, shift_a: int = 0, shift_b: int = 0) -> int:
     return (left > right) - (left < right)
 
 
+FAR = 1 << 200
+"""A reach beyond any usage."""
+
+
+def reach(a: Figures, b: Figures) -> int:
+    """The largest shift for which ``a`` still comes strictly first, with it added to ``a`` and taken from ``b``.
+
+    Negative when ``a`` does not come first even without a shift. This is ``compare`` solved for the shift: up to the
+    smaller of two bounds only ``a`` is below its last day's allocation, up to the larger the ratios decide.
+    """
+    if not a.entitled:
+        return -1
+    if not b.entitled:
+        return FAR
+    a_below = (a.entitled_recent - 1) // a.denominator - a.used_recent
+    b_not_below = b.used_recent + (-b.entitled_recent // b.denominator)
+    by_ratio = (b.used * a.entitled - a.used * b.entitled - 1) // (a.entitled + b.entitled)
+    return max(min(a_below, b_not_below), min(by_ratio, max(a_below, b_not_below)))
+
+
 class Standing:
     """Figures, orders and outranking of one cluster at ``now`` for charged or unallocated usage."""
 
@@ -66,9 +86,9 @@ class Standing:
         self.now = now
         self._figures: dict[str, Figures] = {}
         self._orders: dict[str, list[str]] = {}
-        self._outranked: dict[str, dict[int, frozenset[str]]] = {}
-        self._unions: dict[tuple[str, int], frozenset[str]] = {}
-        self._people: dict[tuple[str, str], int] = {}
+        self._reaches: dict[str, dict[str, int]] = {}
+        self._outranked: dict[tuple[str, int], frozenset[str]] = {}
+        self._people: dict[str, dict[str, int]] = {}
 
     def figures(self, path: str) -> Figures:
         known = self._figures.get(path)
@@ -94,9 +114,9 @@ class Standing:
             self._figures.pop(path, None)
             self._orders.pop(path, None)
             for child in self.tree.nodes[path].children:
-                self._outranked.pop(child, None)
-        self._unions.clear()
-        self._people.clear()
+                self._reaches.pop(child, None)
+        self._outranked.clear()
+        self._people.pop(leaf, None)
 
     def order(self, path: str) -> Sequence[str]:
         """Children of ``path``, first come first: below their last day's allocation, lower ratio, id."""
@@ -112,13 +132,14 @@ class Standing:
 
     def person_used(self, leaf: str, user: str) -> int:
         """What the person was charged in this leaf over the lookback, promises included."""
-        known = self._people.get((leaf, user))
+        people = self._people.setdefault(leaf, {})
+        known = people.get(user)
         if known is None:
             account, known = self.ledger.people.get((leaf, user)), 0
             if account is not None:
                 known = account.usage(self.kind, self.now - self.policy.lookback, self.now)
                 known += account.promised[self.kind].at(self.now)
-            self._people[leaf, user] = known
+            people[user] = known
         return known
 
     def fork(self, leaf: str, victim_leaf: str) -> tuple[str, str] | None:
@@ -128,31 +149,36 @@ class Standing:
                 return a, b
         return None
 
+    def margin(self, amount: int) -> int:
+        """Rule 7's margin of a job of ``amount`` thousandths of a GPU: thousandths of a GPU x ms."""
+        return amount * self.policy.preemption_margin
+
     def outranks(self, child: str, sibling: str, amount: int) -> bool:
         """Rule 7 across budgets: ``child`` still comes strictly first after the margin. Ties never evict."""
-        return sibling in self._outranked_by(child, amount)
+        return self.reaches(child)[sibling] >= self.margin(amount)
 
     def outranked(self, leaf: str, amount: int) -> frozenset[str]:
         """Every sibling along the path of ``leaf`` that it outranks with a job of ``amount``."""
-        known = self._unions.get((leaf, amount))
+        known = self._outranked.get((leaf, amount))
         if known is None:
-            levels = [self._outranked_by(child, amount) for child in self.tree.line(leaf)[1:]]
-            known = self._unions[leaf, amount] = frozenset().union(*levels)
+            margin = self.margin(amount)
+            known = self._outranked[leaf, amount] = frozenset(
+                sibling
+                for child in self.tree.line(leaf)[1:]
+                for sibling, most in self.reaches(child).items()
+                if most >= margin
+            )
         return known
 
-    def _outranked_by(self, child: str, amount: int) -> frozenset[str]:
-        """Siblings that ``child`` outranks with a job of ``amount``."""
-        by_amount = self._outranked.setdefault(child, {})
-        known = by_amount.get(amount)
+    def reaches(self, child: str) -> dict[str, int]:
+        """For each sibling of ``child`` the largest margin with which it is outranked (see ``reach``)."""
+        known = self._reaches.get(child)
         if known is None:
             parent = self.tree.nodes[child].parent
-            assert parent is not None  # only siblings are compared
-            mine, margin = self.figures(child), amount * self.policy.preemption_margin
-            known = by_amount[amount] = frozenset(
-                sibling
-                for sibling in self.tree.nodes[parent].children
-                if sibling != child and compare(mine, self.figures(sibling), margin, -margin) < 0
-            )
+            siblings = self.tree.nodes[parent].children if parent is not None else ()
+            mine = self.figures(child)
+            known = {sibling: reach(mine, self.figures(sibling)) for sibling in siblings if sibling != child}
+            self._reaches[child] = known
         return known
 
     def entitled(self, leaf: str) -> bool:

@@ -6,7 +6,7 @@ placed none of it can, and the group is *parked* until something it could use ha
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -66,11 +66,34 @@ class Group:
         return sum(len(jobs) for jobs in self.people.values())
 
 
+class Asleep(NamedTuple):
+    """A leaf whose groups are all parked. It wakes as a whole, so that a pass need not look at each of them.
+
+    ``wake_at``: the cluster's count of freed GPUs from which on one of them is to be tried. ``reach``: for each sibling
+    with something to evict how large a margin the leaf reached over it; ``margins`` (sorted): those of its groups.
+    """
+
+    wake_at: int
+    reach: dict[str, int]
+    margins: tuple[int, ...]
+
+    def sleeps(self, freed: int, reach: dict[str, int]) -> bool:
+        """Whether nothing has changed for any of the groups."""
+        if freed >= self.wake_at:
+            return False
+        for sibling, now in reach.items():
+            before = self.reach.get(sibling, -1)
+            if now > before and bisect_right(self.margins, now) > bisect_right(self.margins, before):
+                return False
+        return True
+
+
 class Queue:
     """Groups of one kind (charged or unallocated) of one cluster, by leaf."""
 
     def __init__(self) -> None:
         self.leaves: dict[str, dict[GroupKey, Group]] = {}
+        self.asleep: dict[str, Asleep] = {}
 
     def add(self, job_id: int, spec: JobSpec, leaf: str, submitted: int) -> None:
         key = GroupKey(leaf, spec.priority, shape_of(spec))
@@ -78,6 +101,7 @@ class Queue:
         group = groups.get(key)
         if group is None:
             group = groups[key] = Group(key, spec.gpus)
+            self.asleep.pop(leaf, None)
         insort(group.people.setdefault(spec.user, []), (submitted, job_id))
 
     def discard(self, job_id: int, spec: JobSpec, leaf: str, submitted: int) -> None:
@@ -98,13 +122,15 @@ class Queue:
             del groups[key]
             if not groups:
                 del self.leaves[leaf]
+                self.asleep.pop(leaf, None)
 
     def group_of(self, spec: JobSpec, leaf: str) -> Group | None:
         return self.leaves.get(leaf, {}).get(GroupKey(leaf, spec.priority, shape_of(spec)))
 
     def unpark(self, reason: Reason | None = None) -> None:
         """Everything, or everything parked for ``reason``, is to be tried again."""
-        for groups in self.leaves.values():
+        for leaf, groups in self.leaves.items():
             for group in groups.values():
                 if group.parked is not None and reason in (None, group.parked.reason):
                     group.parked = None
+                    self.asleep.pop(leaf, None)
