@@ -256,7 +256,6 @@ def test_an_end_before_its_start_was_seen(bench: Rig) -> None:
     assert row.started_at <= row.running_at <= (row.ended_at or 0)
 
 
-@pytest.mark.xfail(strict=True, reason="the core opens a claim at the time of the victim's end, in the past")
 def test_a_victim_that_ended_while_the_server_was_down_opens_the_claim(bench: Rig) -> None:
     victims = [bench.submit("lab/a", 4, min_runtime=0) for _ in range(2)]
     gainer = bench.submit("lab/b", 4)

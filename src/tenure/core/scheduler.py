@@ -37,6 +37,7 @@ def absorb(state: State, events: Sequence[Event], now: int) -> tuple[Outcome, ..
         _until(state, min(event.at, now), outcomes)
         outcomes.extend(transitions.absorb(state, event))
     _until(state, now, outcomes)
+    outcomes.extend(transitions.open_claims(state))
     for cluster in state.clusters.values():
         cluster.ledger.trim_sometimes(state.now - state.policy.lookback)
     return tuple(outcomes)

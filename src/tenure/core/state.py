@@ -197,6 +197,8 @@ class State:
         self.timers: list[tuple[int, str, str]] = []
         self.claims: dict[str, set[str]] = {}
         """Victim attempt -> claims that wait for it."""
+        self.complete_claims: list[str] = []
+        """Claims whose last victim has released in the step under way."""
         # What changed since the engine last looked, for its tables.
         self.touched_jobs: set[int] = set()
         self.ended_jobs: list[Job] = []

@@ -206,7 +206,7 @@ def _exited(state: State, attempt: Attempt, event: AttemptExited, out: list[Outc
         requeue(state, job, decided.because, not_before, out)
     else:
         _end(state, job, decided.because, out)
-    _open_claims(state, attempt.id, out)
+    _release_to_claims(state, attempt.id)
 
 
 def requeue(state: State, job: Job, because: Because, not_before: int, out: list[Outcome]) -> None:
@@ -224,17 +224,28 @@ def _end(state: State, job: Job, because: Because, out: list[Outcome]) -> None:
     out.append(JobEnded(state.now, job.id, job.state.value, because))
 
 
-def _open_claims(state: State, victim: str, out: list[Outcome]) -> None:
-    """The GPUs of ``victim`` are back: claims that waited for it alone open all their spans at once."""
+def _release_to_claims(state: State, victim: str) -> None:
+    """The GPUs of ``victim`` are back: claims that waited for it alone are complete."""
     for claim_id in sorted(state.claims.pop(victim, ())):
-        claim = state.attempts[claim_id]
-        claim.waiting_for.discard(victim)
-        if not claim.waiting_for:
+        waiting_for = state.attempts[claim_id].waiting_for
+        waiting_for.discard(victim)
+        if not waiting_for:
+            state.complete_claims.append(claim_id)
+
+
+def open_claims(state: State) -> list[Outcome]:
+    """Open all spans of complete claims, now: a victim may have ended long ago, when nobody could hand its GPUs on."""
+    out: list[Outcome] = []
+    for claim_id in state.complete_claims:
+        claim = state.attempts.get(claim_id)
+        if claim is not None:
             job = state.jobs[claim.job_id]
             because = Because(Reason.CLAIM_COMPLETE, {"planned_at": claim.planned_at})
             effects.move(state, job, Step.CLAIM_OPENED, because)
             effects.open_spans(state, claim, state.now)
             out.append(ClaimOpened(state.now, claim_id, because))
+    state.complete_claims.clear()
+    return out
 
 
 def drop_claim(state: State, claim: Attempt, why: Because, out: list[Outcome]) -> None:
