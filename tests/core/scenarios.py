@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from support.world import World
-from tenure.core.decisions import Claim, Start
+from tenure.core.decisions import Claim, JobEnded, Requeued, Start
 from tenure.core.ledger import Kind, Span
-from tenure.core.model import GPU, HOUR
+from tenure.core.lifecycle import JobState
+from tenure.core.model import DAY, GPU, HOUR
+from tenure.core.reasons import Reason
 from tenure.core.snapshot import rebuild
 
 RECENT = 20
@@ -38,3 +42,24 @@ def placed(world: World) -> list[int]:
 def victims(world: World) -> list[int]:
     """Jobs whose attempts were stopped, in order."""
     return [int(e.attempt_id.partition(".")[0]) for e in world.evictions()]
+
+
+Fate = tuple[JobState, Reason]
+
+
+def became(world: World, job: int) -> Fate:
+    """Where the job's last attempt left it, and why."""
+    for decision in reversed(world.decisions):
+        if isinstance(decision, JobEnded) and decision.job_id == job:
+            assert world.job_state(job).value == decision.state
+            return world.job_state(job), decision.because.reason
+        if isinstance(decision, Requeued) and decision.job_id == job:
+            return JobState.QUEUED, decision.because.reason
+    raise AssertionError(f"nothing became of job {job}")
+
+
+def entitled_hours(world: World, path: str, window: int = 7 * DAY, floor: int = 0) -> Fraction:
+    """A node's entitlement over a window, in GPU-hours, exactly."""
+    cluster = world.state.clusters[world.clusters[0].name]
+    amount = cluster.ledger.entitlement(path, window, floor, world.now)
+    return Fraction(amount, world.state.the_tree().denominator(path) * GPU * HOUR)

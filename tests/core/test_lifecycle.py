@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from scenarios import OLD, past, victims
+from scenarios import OLD, Fate, became, past, victims
 
 from support.world import World, hosts
-from tenure.core.decisions import AttemptEnded, ClaimDropped, Credited, JobEnded, Requeued, Stopping
+from tenure.core.decisions import AttemptEnded, ClaimDropped, JobEnded, Stopping
 from tenure.core.events import (
     AttemptExited,
     CancelRequested,
     ExitKind,
     Held,
-    HostStateChanged,
     PriorityChanged,
     Released,
     ReplicasUp,
 )
 from tenure.core.ledger import Kind
 from tenure.core.lifecycle import TABLE, JobState, LifecycleError, Step, advance
-from tenure.core.model import GPU, HOUR, MINUTE, SECOND, HostState
+from tenure.core.model import HOUR, MINUTE, SECOND
 from tenure.core.reasons import Reason
 
 S, X = JobState, ExitKind
@@ -68,18 +67,6 @@ AFTER_WARNING = [
     (X.EXITED, -9, False, (S.QUEUED, Reason.EVICTED_STANDING), (S.PREEMPTED, Reason.PREEMPTED)),
     (X.LOST, 0, False, (S.QUEUED, Reason.EVICTED_STANDING), (S.PREEMPTED, Reason.PREEMPTED)),
 ]
-Fate = tuple[JobState, Reason]
-
-
-def became(world: World, job: int) -> Fate:
-    """Where the job's last attempt left it, and why."""
-    for decision in reversed(world.decisions):
-        if isinstance(decision, JobEnded) and decision.job_id == job:
-            assert world.job_state(job).value == decision.state
-            return world.job_state(job), decision.because.reason
-        if isinstance(decision, Requeued) and decision.job_id == job:
-            return S.QUEUED, decision.because.reason
-    raise AssertionError(f"nothing became of job {job}")
 
 
 @pytest.mark.parametrize(("kind", "code", "done", "if_resumable", "if_not"), BY_ITSELF)
@@ -314,20 +301,6 @@ def test_cancelling_never_gives_more_time_than_is_left() -> None:
     assert world.made(Stopping)[-1].victim.kill_at == world.now + 3 * SECOND
 
 
-@pytest.mark.parametrize("how", ["cancel", "time_out"])
-def test_a_host_that_fails_does_not_bring_back_what_was_on_its_way_out(how: str) -> None:
-    world = World(hosts(2), auto_release=False)
-    job = world.submit("lab/a", 8, timeout=2 * HOUR)
-    if how == "cancel":
-        world.cancel(job)
-    else:
-        world.advance(2 * HOUR)
-    world.host(world.attempt(job).hosts()[0], HostState.FAILED)
-    assert world.attempt(job).stop is not None and world.attempt(job).stop.kill_at == world.now
-    world.finish(job, kind=X.LOST)
-    assert became(world, job)[0] is (S.CANCELLED if how == "cancel" else S.TIMED_OUT)
-
-
 @pytest.mark.parametrize("state", LIVE)
 def test_holding_and_releasing_in_every_state(state: JobState) -> None:
     world, job = in_state(state)
@@ -422,65 +395,3 @@ def test_a_forced_eviction_may_hit_what_is_protected_and_is_recorded() -> None:
     world.advance(9 * HOUR)
     world.evict(job)
     assert world.made(Stopping)[1].victim.because.numbers["protected"] == 0
-
-
-# ---- hosts that fail
-
-MINUTES = 90
-
-
-@pytest.mark.parametrize(
-    ("name", "min_runtime", "checkpoint_after", "caused", "credited"),
-    [
-        ("since its start", 2 * HOUR, None, False, 90),
-        ("since its checkpoint", 2 * HOUR, 60, False, 30),
-        ("at most its min_runtime", HOUR, None, False, 60),
-        ("nothing when the job caused it", 2 * HOUR, None, True, 0),
-        ("nothing for what was free", 0, None, False, 0),
-    ],
-)
-def test_the_credit_of_a_host_failure(
-    name: str, min_runtime: int, checkpoint_after: int | None, caused: bool, credited: int
-) -> None:
-    world = World(hosts(2))
-    job = world.submit("lab/a", 8, min_runtime=min_runtime)
-    attempt = world.attempt(job)
-    if checkpoint_after is not None:
-        world.advance(checkpoint_after * MINUTE)
-        world.checkpoint(job)
-    world.advance(MINUTES * MINUTE - world.now + (attempt.started_at or 0))
-    by = attempt.id if caused else ""
-    world.step(
-        HostStateChanged(world.now, "main", attempt.hosts()[0], HostState.FAILED, "check", "GPU lost", caused_by=by)
-    )
-    assert became(world, job) == (S.QUEUED, Reason.HOST_FAILED), name
-    assert sum(c.amount * (c.end - c.start) for c in world.made(Credited)) == 8 * GPU * credited * MINUTE
-    expected = (MINUTES - credited) * 8 / 60 if min_runtime else 0
-    assert world.used_hours("lab/a") == pytest.approx(expected)
-
-
-def test_a_host_that_fails_ends_a_gang_whole_and_one_that_cannot_resume_fails() -> None:
-    world = World(hosts(4))
-    gang = world.submit("lab/a", 8, replicas=2)
-    single = world.submit("lab/b", 8, resumable=False)
-    world.advance(MINUTE)
-    for job in (gang, single):
-        world.host(world.attempt(job).hosts()[-1], HostState.FAILED)
-    assert became(world, gang) == (S.QUEUED, Reason.HOST_FAILED)
-    assert world.job_state(gang) is S.RUNNING  # whole, elsewhere
-    assert became(world, single) == (S.FAILED, Reason.HOST_FAILED)
-    assert len(world.made(Credited)) == 2
-
-
-def test_a_credit_leaves_the_window_with_what_it_credits() -> None:
-    world = World(hosts(2))
-    job = world.submit("lab/a", 8, min_runtime=2 * HOUR)
-    world.advance(HOUR)
-    world.host(world.attempt(job).hosts()[0], HostState.FAILED)
-    world.cancel(job)
-    world.advance(30 * SECOND)
-    assert world.used_hours("lab/a") == pytest.approx(8 * 30 / 3600)
-    for _ in range(20):
-        world.advance(9 * HOUR, tick=9 * HOUR)
-        assert 0 <= world.used_hours("lab/a") <= 8 * 30 / 3600
-    assert world.used_hours("lab/a") == 0
