@@ -241,6 +241,9 @@ def test_an_eviction_is_no_failure() -> None:
         world.advance(5 * MINUTE)
         assert world.job_state(job) is S.RUNNING
     assert (world.job(job).evictions, world.job(job).failures, world.job(job).attempts) == (3, 0, 4)
+    assert world.job(job).evictions_since_checkpoint == 3
+    world.checkpoint(job)
+    assert (world.job(job).evictions, world.job(job).evictions_since_checkpoint) == (3, 0)
 
 
 def test_an_evicted_job_is_protected_anew_when_it_starts_again() -> None:

@@ -58,7 +58,9 @@ def absorb(state: State, event: Event) -> list[Outcome]:
             if attempt is not None and attempt.started_at is not None and attempt.stop is None:
                 forced = int(protected(attempt, state.now))
                 why = Because(Reason.EVICTED_BY_PERSON, {"by": event.by, "why": event.why, "protected": forced})
-                state.jobs[attempt.job_id].evictions += 1
+                job = state.jobs[attempt.job_id]
+                job.evictions += 1
+                job.evictions_since_checkpoint += 1
                 stop(state, attempt, why, grace_of(state, attempt), out)
         case ReplicasUp():
             attempt = state.attempts.get(event.attempt_id)
