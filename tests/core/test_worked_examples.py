@@ -190,6 +190,22 @@ def test_two_equal_budgets_do_not_evict_each_other_in_turn() -> None:
     assert abs(world.used_hours("lab/a") - world.used_hours("lab/b")) <= 8 * 4
 
 
+@pytest.mark.parametrize("min_runtime", [0, 15 * MINUTE], ids=["unallocated", "charged"])
+def test_four_equal_budgets_with_short_contracts_evict_rarely_and_get_the_same(min_runtime: int) -> None:
+    paths = ("lab/a", "lab/b", "lab/c", "lab/d")
+    world = World(hosts(2), dict.fromkeys(paths, 0.25))
+    sizes = (4, 1, 2, 8)
+    events = [world.queue(path, gpus, min_runtime=min_runtime) for gpus in sizes * 2 for path in paths]
+    world.step(*events)
+    world.advance(12 * HOUR, tick=HOUR)
+    delivered = 12 * 16
+    kind = Kind.CHARGED if min_runtime else Kind.UNALLOCATED
+    # Each eviction for 1 GPU or more swings a lead of at least 2 GPU-hours.
+    assert len(world.evictions()) <= delivered / 2
+    for path in paths:
+        assert world.used_hours(path, kind) == pytest.approx(delivered / 4, rel=0.25)
+
+
 def test_without_a_margin_they_would() -> None:
     world = World(hosts(1), policy=Policy(preemption_margin=0))
     world.step(*(world.queue(path, 8, min_runtime=15 * MINUTE) for path in ("lab/a", "lab/b")))
