@@ -298,3 +298,19 @@ def test_restarts_in_a_row_change_nothing(bench: Rig) -> None:
     assert bench.state_of(job_id) == JobState.RUNNING.value
     assert {launch.attempt_id for launch in bench.executor.starts} == {f"{job_id}.1"}
     assert bench.executor.stops == []
+
+
+def test_an_end_before_a_step_that_left_nothing_in_the_log(bench: Rig) -> None:
+    """A look in between found nothing new, and moved the time on; a restart must not put the end before it."""
+    job_id = bench.submit()
+    bench.advance(SECOND)
+    bench.executor.exit(f"{job_id}.1", quiet=True)
+    ended = bench.executor.runs.pop(f"{job_id}.1")
+    bench.advance(SECOND)
+    bench.executor.runs[f"{job_id}.1"] = ended
+    bench.advance(SECOND)
+    assert bench.state_of(job_id) == JobState.SUCCEEDED.value
+    (span,) = bench.store.spans()
+    assert span.end - span.start == 2 * SECOND
+    bench.check_recovery()
+    bench.check_replay()

@@ -33,7 +33,7 @@ from tenure.core.events import (
 from tenure.core.model import HOUR, MINUTE, SECOND, SHARE_ONE, Budget, HostState, Policy
 from tenure.core.reasons import Refusal
 from tenure.core.state import Attempt, State
-from tenure.engine import recovery
+from tenure.engine import execution, recovery
 from tenure.engine.clock import Anchor
 from tenure.engine.writer import Writer
 from tenure.store import Store
@@ -87,8 +87,8 @@ class Life:
         recovery.forget_changes(self.state)
 
     def do(self, what: str, which: int, after: int) -> None:
-        # An event may have happened a little before the step that hears of it.
-        happened = self.now + after // 2
+        # An event may have happened before the step that hears of it, and before others that heard of nothing.
+        happened = self.now + after // 2 - which * 100
         self.now += after
         if what == "snapshot":
             self.writer.snapshot_if_due(self.state, force=True)
@@ -97,7 +97,7 @@ class Life:
         elif what == "restart":
             self.state = recovery.restore(self.store).state
         else:
-            self.step(*self.events(what, which, happened))
+            self.step(*execution.in_order(self.events(what, which, happened), self.state.now))
 
     def events(self, what: str, which: int, at: int) -> list[Event]:
         job_id = self._pick(sorted(self.state.jobs), which)

@@ -7,6 +7,7 @@ executors ignore what they have been told before.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import structlog
 
@@ -116,6 +117,14 @@ class Conductor:
         else:
             log.warning("unknown_attempt_ended", attempt=report.attempt_id, phase=report.phase.value)
             self.executor.stop(StopOrder(report.attempt_id, 0, "SIGKILL", "unknown"))
+
+
+def in_order(events: Iterable[Event], earliest: int) -> list[Event]:
+    """Events in the order in which they happened, none before ``earliest``, the time of the last step.
+
+    That step may have left nothing in the log, so without this a restart could not tell that they come after it.
+    """
+    return sorted((replace(event, at=max(event.at, earliest)) for event in events), key=lambda event: event.at)
 
 
 def events_of(state: State, report: Report, now: int) -> list[Event]:

@@ -244,7 +244,7 @@ class Loop:
                 self._conductor.end_unknown(report)
             else:
                 events += execution.events_of(self._state, report, self._now)
-        return sorted(events, key=lambda event: event.at)
+        return execution.in_order(events, self._state.now)
 
     def _answer(self, pending: _Pending) -> None:
         """Do what was asked in a step of its own, so that the next request is checked against its effect."""
