@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -79,11 +79,12 @@ class Client:
         patience_s: float = 10.0,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
+        self._given = url, token
         self.address = find_server(url, token)
         self.patience_s = patience_s
         self._http = httpx.Client(
             base_url=self.address.url,
-            headers={"Authorization": f"Bearer {self.address.token}"},
+            auth=_Bearer(self),
             timeout=httpx.Timeout(30.0, connect=5.0),
             transport=transport,
             # A proxy leads out of this machine, and a server on it is not there.
@@ -350,12 +351,34 @@ class Client:
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
+    def refresh(self) -> bool:
+        """Look for the server's address again. True when there is a new token: a server that restarts makes one."""
+        found = find_server(*self._given)
+        if found.url != self.address.url or found.token == self.address.token:
+            return False
+        self.address = found
+        return True
+
     def _advice(self, error: Exception) -> str:
         why = str(error) or type(error).__name__
         return (
             f"no server answers at {self.address.url} ({why}; address from {self.address.source}): "
             "is it running? `tenure serve` starts it"
         )
+
+
+class _Bearer(httpx.Auth):
+    """The token of a client, which may change while it is in use."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        request.headers["Authorization"] = f"Bearer {self._client.address.token}"
+        answer = yield request
+        if answer.status_code == 401 and self._client.refresh():
+            request.headers["Authorization"] = f"Bearer {self._client.address.token}"
+            yield request
 
 
 def _error(answer: httpx.Response) -> Exception:

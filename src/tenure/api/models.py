@@ -15,7 +15,7 @@ T = TypeVar("T")
 class Response(BaseModel):
     """What goes out: a client ignores what a newer server adds."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
 
 class Page(Response, Generic[T]):

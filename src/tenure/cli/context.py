@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,6 +34,8 @@ def set_url(url: str | None) -> None:
 
 def connect(patience_s: float = ONE_SHOT_S) -> Client:
     """A client of the server that this directory, the environment or ``--url`` names. Raises Unreachable."""
+    # httpx has a command line of its own, whose imports would take longer than all that is needed here.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None: an import finds nothing
     from tenure.client import Client
 
     return Client(_url, patience_s=patience_s)
