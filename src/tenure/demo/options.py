@@ -17,9 +17,7 @@ def parse(arguments: Sequence[str] | None, env: Mapping[str, str]) -> argparse.N
     parser.add_argument("--pace", type=_positive, default=0.0, help="make each step last this many seconds")
     parser.add_argument("--checkpoint-every", type=_count, default=20, help="steps (%(default)s)")
     parser.add_argument("--log-every", type=_count, default=10, help="steps (%(default)s)")
-    parser.add_argument(
-        "--batch", type=_count, default=64, help="images per step, all replicas (%(default)s)"
-    )
+    parser.add_argument("--batch", type=_count, default=64, help="images per step, all replicas (%(default)s)")
     parser.add_argument("--lr", type=_positive, default=0.003, help="learning rate (%(default)s)")
     parser.add_argument("--hidden", type=_count, default=64, help="width of both hidden layers (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of a fresh start (%(default)s)")

@@ -208,9 +208,7 @@ class Checkpoints:
 class Run:
     """One attempt: a state, the replicas that share the work, and the ear for the warning."""
 
-    def __init__(
-        self, options: argparse.Namespace, env: Mapping[str, str], warned: Warned, gang: Gang
-    ) -> None:
+    def __init__(self, options: argparse.Namespace, env: Mapping[str, str], warned: Warned, gang: Gang) -> None:
         self.options = options
         self.warned = warned
         self.gang = gang
@@ -280,10 +278,7 @@ class Run:
     def _say_progress(self, state: State, loss: float) -> None:
         if self.gang.rank == 0:
             resumed = f" (resumed from step {self.began_at})" if self.began_at else ""
-            say(
-                f"step {state.step}/{self.options.steps} loss {loss:.3f} accuracy {self.accuracy(state):.3f}"
-                f"{resumed}"
-            )
+            say(f"step {state.step}/{self.options.steps} loss {loss:.3f} accuracy {self.accuracy(state):.3f}{resumed}")
 
     def accuracy(self, state: State) -> float:
         """On images that are not trained on."""
