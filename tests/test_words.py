@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.world import World, hosts
 
+from support.world import World, hosts
 from tenure import words
-from tenure.core.explain import why
 from tenure.core.decisions import Claim
+from tenure.core.explain import why
 from tenure.core.model import HOUR, MINUTE
 from tenure.core.reasons import Because, Number, Reason
 

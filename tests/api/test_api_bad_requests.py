@@ -226,3 +226,16 @@ def test_a_fault_of_ours_is_a_problem_with_an_id(shared: Api, monkeypatch: pytes
     assert answer.status_code == 500 and answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["id"] in answer.json()["detail"]
     assert "a bug" not in answer.text
+
+
+def test_a_stopped_engine_is_not_available_and_says_when_to_try_again(api: Api) -> None:
+    api.engine.stop()
+    answer = api.call("POST", "/v1/pause", json={"scope": "starts"})
+    assert answer.status_code == 503 and answer.headers["retry-after"] == "2"
+    assert answer.json()["type"] == "urn:tenure:unavailable"
+
+
+def test_a_failed_engine_is_not_healthy(shared: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared.engine, "failure", RuntimeError("a bug"))
+    answer = shared.call("GET", "/healthz", user=None)
+    assert answer.status_code == 503 and "restarted" in answer.json()["detail"]

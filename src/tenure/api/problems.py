@@ -136,6 +136,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(NotFound, _not_found)
     app.add_exception_handler(Conflict, _conflict)
     app.add_exception_handler(EngineStopped, _stopped)
+    app.add_exception_handler(TimeoutError, _stopped)
     app.add_exception_handler(ConfigError, _config)
     app.add_exception_handler(UnitError, _unit)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -174,7 +175,7 @@ def _conflict(_request: Request, error: Exception) -> Response:
 
 
 def _stopped(_request: Request, _error: Exception) -> Response:
-    detail = "the scheduler is stopping or starting; try again in a moment"
+    detail = "the scheduler is stopping, starting or very busy; try again in a moment"
     return response(problem(503, detail, "unavailable"), {"Retry-After": "2"})
 
 
