@@ -6,7 +6,7 @@ import pytest
 from scenarios import OLD, past
 
 from support.world import World, hosts
-from tenure.core.events import ClockAlarm, PauseScope
+from tenure.core.events import ClockAlarm, Paused, PauseScope
 from tenure.core.explain import Explainer
 from tenure.core.lifecycle import JobState
 from tenure.core.model import HOUR, MINUTE, SECOND, Cluster, Host, HostState, Label, Policy, Role
@@ -246,3 +246,22 @@ def test_jobs_that_are_alike_share_an_answer_and_others_do_not() -> None:
     explainer = Explainer(world.state)
     answers = [explainer.why(world.job(job)) for job in (*alike, other)]
     assert answers[0] is answers[1] and answers[2].numbers["gpus"] == 4
+
+
+def test_an_eviction_cap_or_a_pause_is_the_reason_only_where_evicting_would_help() -> None:
+    for policy in (Policy(evictions_per_minute=1), Policy()):
+        world = World(hosts(3), policy=policy)
+        for _ in range(2):
+            world.submit("lab/a", 4, min_runtime=0)
+        world.submit("lab/a", 4, min_runtime=8 * HOUR)
+        for _ in range(3):
+            world.submit("lab/a", 4, min_runtime=8 * HOUR)
+        if policy.evictions_per_minute == 1:
+            world.submit("lab/b", 4)  # spends the cap
+            capped, hopeless = world.submit("lab/b", 4), world.submit("lab/b", 8, replicas=3)
+            assert world.why(capped).reason is Reason.WAITING_EVICTION_CAP
+        else:
+            world.step(Paused(world.now, PauseScope.EVICTIONS, "op"))
+            capped, hopeless = world.submit("lab/b", 4), world.submit("lab/b", 8, replicas=3)
+            assert world.why(capped).reason is Reason.PAUSED_EVICTIONS
+        assert world.why(hopeless).reason is Reason.WAITING_CAPACITY

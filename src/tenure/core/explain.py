@@ -9,7 +9,7 @@ from tenure.core.ledger import Kind
 from tenure.core.lifecycle import JobState
 from tenure.core.model import MINUTE
 from tenure.core.placement import Misfit, Room
-from tenure.core.preemption import Contest, contrast, outranks
+from tenure.core.preemption import Contest, contrast, outranks, room_at_most
 from tenure.core.reasons import Because, Number, Reason
 from tenure.core.state import Attempt, Job, State, protected
 
@@ -80,10 +80,12 @@ def _waiting(contest: Contest, job: Job, parked: Reason | None) -> Because:
     misfit = cluster.room.fit(spec.roles, spec.labels)
     if not isinstance(misfit, Misfit):
         return Because(Reason.WAITING_NEW, {"cluster": name})
-    if parked is Reason.WAITING_EVICTION_CAP:
+    # A pass does not look further when it may not evict: whether evicting would help is found out here.
+    helps = room_at_most(contest, job).can_fit(spec.roles, spec.labels)
+    if helps and parked is Reason.WAITING_EVICTION_CAP:
         recent = sum(1 for at in cluster.recent_evictions if at > state.now - MINUTE)
         return Because(parked, {"cluster": name, "cap": state.policy.evictions_per_minute, "recent": recent})
-    if parked is Reason.PAUSED_EVICTIONS:
+    if helps and parked is Reason.PAUSED_EVICTIONS:
         by = state.paused_evictions or "clock alarm"
         return Because(parked, {"cluster": name, "by": by})
     if misfit.fits_without_labels:
