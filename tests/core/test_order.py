@@ -184,3 +184,12 @@ def test_a_job_that_several_clusters_accept_leaves_all_queues_when_one_takes_it(
     world.step(*events)
     assert {world.attempt(i).cluster for i in world.running()} == {"main", "aux"}
     assert len(world.running()) == 2
+
+
+def test_a_job_whose_first_cluster_is_full_keeps_its_place_in_the_order_of_the_next() -> None:
+    world = World((Cluster("aux", hosts(1, prefix="x")), Cluster("main", hosts(1))))
+    world.submit("lab/b", 8, clusters=("main",))
+    second = world.queue("lab/a", 8, clusters=("main", "aux"))
+    later = world.queue("lab/b", 8, clusters=("aux",))
+    world.step(later, second)
+    assert world.attempt(second.job_id).cluster == "aux" and world.job_state(later.job_id) is JobState.QUEUED

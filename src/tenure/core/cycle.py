@@ -61,7 +61,7 @@ class _Pass:
         self._fits: dict[Shape, bool] = {}
         """Shapes that fit without evictions, since the last plan."""
         self.deferred = False
-        """Whether some jobs were left to a cluster that they prefer and that has not tried them yet."""
+        """Whether some jobs were left to a cluster that they prefer and that can start them."""
 
     def run(self) -> None:
         self.deferred = False
@@ -159,7 +159,7 @@ class _Pass:
         return kind is Kind.UNALLOCATED or any(index.get(sibling) for sibling in new - parked.outranked)
 
     def _ours(self, group: Group, kind: Kind) -> bool:
-        """Rule 14: whether every cluster that these jobs prefer to this one has found that it cannot start them."""
+        """Rule 14: whether no cluster that these jobs prefer to this one can start them now."""
         for name in group.key.shape.clusters:
             other = self.passes.get(name)
             if other is self:
@@ -167,10 +167,14 @@ class _Pass:
             if other is None or (kind is Kind.CHARGED and not other.contest.charged.entitled(group.key.leaf)):
                 continue
             there = other.cluster.queues[kind].leaves.get(group.key.leaf, {}).get(group.key)
-            if there is not None and other._awake(there, kind):
+            if there is not None and other._awake(there, kind) and other._placeable(there):
                 self.deferred = True
                 return False
         return True
+
+    def _placeable(self, group: Group) -> bool:
+        """Whether the group's next job could be placed now; else the group is parked."""
+        return self._possible(group) and self._plan(group, self.state.jobs[group.anyone()]) is not None
 
     def _first_in(self, leaf: str, groups: Iterable[Group], kind: Kind) -> tuple[Group, Job]:
         """Rule 5 in the leaf: highest priority, person least charged, oldest first submission, id."""
@@ -222,23 +226,30 @@ class _Pass:
 
     def _try(self, group: Group, job: Job) -> bool:
         """Place the job, by eviction if need be, or park its group."""
+        plan = self._plan(group, job)
+        if plan is not None:
+            self._commit(plan)
+        return plan is not None
+
+    def _plan(self, group: Group, job: Job) -> Start | Claim | None:
+        """How the job could be placed now, by eviction if need be; None when it cannot, and its group is parked."""
         room, spec = self.cluster.room, job.spec
         slots = room.fit(spec.roles, spec.labels) if room.can_fit(spec.roles, spec.labels) else None
         if slots is not None and not isinstance(slots, Misfit):
-            self._commit(self._start(job, slots))
-            return True
+            return self._start(job, slots)
         found = preemption.search(self.contest, job)
         if found is None:
-            return self._park(group, Reason.WAITING_CAPACITY)
+            self._park(group, Reason.WAITING_CAPACITY)
+            return None
         victims, slots = found
         if not self._under_cap(len(victims)):
-            return self._park(group, Reason.WAITING_EVICTION_CAP)
+            self._park(group, Reason.WAITING_EVICTION_CAP)
+            return None
         amount = room.amount(slots)
         evicted = preemption.evictions(self.contest, job, victims, amount)
         because = Because(Reason.STARTED_BY_EVICTION, {"victims": len(victims), "kill_at": evicted[0].kill_at})
         name = self.cluster.spec.name
-        self._commit(Claim(self.now, job.id, _next_attempt(job), name, slots, amount, evicted, because))
-        return True
+        return Claim(self.now, job.id, _next_attempt(job), name, slots, amount, evicted, because)
 
     def _start(self, job: Job, slots: tuple[Slots, ...]) -> Start:
         amount = self.cluster.room.amount(slots)
@@ -259,11 +270,10 @@ class _Pass:
             attempt = self.state.attempts[victim.attempt_id]
             self.contest.standing(attempt.kind).charged(attempt.leaf)
 
-    def _park(self, group: Group, reason: Reason, short: int = 1) -> bool:
+    def _park(self, group: Group, reason: Reason, short: int = 1) -> None:
         kind = self.state.jobs[group.anyone()].kind
         outranked = self.contest.standing(kind).outranked(group.key.leaf, group.gpus * GPU)
         group.parked = Parked(reason, self.cluster.freed, short, outranked)
-        return False
 
     def _under_cap(self, more: int) -> bool:
         """Whether ``more`` evictions keep the cap per minute. A plan larger than the cap goes alone."""
