@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -55,17 +56,25 @@ MOVED = (
 )
 
 Op = tuple[str, int, int]
+"""What, which of those there are, and after how many ms."""
 WEIGHTS = {"submit": 4, "up": 3, "exit": 3, "nothing": 2}
 KINDS = (
     *("submit", "up", "exit", "lost", "evict", "checkpoint", "cancel", "hold", "release", "priority"),
     *("host", "drain", "healthy", "pause", "resume", "alarm", "shares", "move"),
     *("nothing", "snapshot", "compact", "restart"),
 )
-ops = st.tuples(
-    st.sampled_from([kind for kind in KINDS for _ in range(WEIGHTS.get(kind, 1))]),
-    st.integers(0, 1000),
-    st.one_of(st.integers(0, 10 * SECOND), st.integers(0, 20 * MINUTE), st.just(0), st.just(HOUR)),
-)
+WEIGHTED = [kind for kind in KINDS for _ in range(WEIGHTS.get(kind, 1))]
+LENGTH = 40
+
+
+def plan_of(seed: int) -> list[Op]:
+    """What happens, evenly spread; a strategy of lists prefers the short and the simple, where little happens."""
+    chance = random.Random(seed)
+    pauses = (lambda: 0, lambda: chance.randint(0, 10 * SECOND), lambda: chance.randint(0, 20 * MINUTE), lambda: HOUR)
+    return [
+        (chance.choice(WEIGHTED), chance.randint(0, 1000), chance.choices(pauses, (2, 4, 2, 1))[0]())
+        for _ in range(LENGTH)
+    ]
 
 
 class Life:
@@ -176,14 +185,15 @@ _OF_CLUSTER = {
 }
 
 
-@settings(max_examples=40)
-@given(st.lists(ops, min_size=5, max_size=60))
-def test_restored_is_what_was_running_and_replay_decides_the_same(plan: list[Op]) -> None:
+@settings(max_examples=20)
+@given(st.integers(0, 2**32))
+def test_restored_is_what_was_running_and_replay_decides_the_same(seed: int) -> None:
     with tempfile.TemporaryDirectory() as directory, Store.open(f"sqlite:///{Path(directory, 'tenure.db')}") as store:
         life = Life(store)
-        for what, which, after in plan:
+        for number, (what, which, after) in enumerate(plan_of(seed)):
             life.do(what, which, after)
-            equal_after_recovery(life.state, store)
+            if (seed + number) % 3 == 0:
+                equal_after_recovery(life.state, store)
         report = recovery.replay(store)
         assert report.mismatches == ()
         kept: dict[tuple[str, str], int] = {}
