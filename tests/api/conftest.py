@@ -6,7 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from api_kit import Api, serving
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quiet_logs() -> Iterator[None]:
+    """Traces as plain text: to draw them with all their variables takes longer than a test."""
+    structlog.configure(
+        processors=[structlog.processors.format_exc_info, structlog.processors.KeyValueRenderer()],
+        logger_factory=structlog.ReturnLoggerFactory(),
+    )
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def test_no_input_breaks_the_server_or_its_description(fuzzed: Api, mode: schema
             continue  # there is nothing in them that could be wrong
 
         @given(case=operation.as_strategy(generation_mode=mode))
-        @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+        @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), database=None)
         def attempt(case: schemathesis.Case) -> None:
             case.call_and_validate(base_url=url, checks=CHECKS)
 
