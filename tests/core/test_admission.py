@@ -66,8 +66,8 @@ REFUSED: list[tuple[dict[str, Any], Reason, str, str, str]] = [
     ({"retries": -1}, Reason.BAD_VALUE, "retries", "-1", "0 or more"),
     ({"gpus": 4, "replicas": 8}, Reason.TOO_MANY_GPUS, "gpus", "32", "at most 28"),
     ({"gpus": 9}, Reason.REPLICA_TOO_LARGE, "roles[0].gpus", "9", "largest of cluster main has 8"),
-    ({"cpus": 64_001}, Reason.REPLICA_TOO_LARGE, "roles[0].cpus", "64001 thousandths of a CPU", "at most 64000"),
-    ({"mem": 512 * 1024 + 1}, Reason.REPLICA_TOO_LARGE, "roles[0].mem", "524289 MiB", "at most 524288 MiB"),
+    ({"cpus": 64_001}, Reason.REPLICA_TOO_LARGE, "roles[0].cpus", "64.001 CPUs", "at most 64 CPUs"),
+    ({"mem": 512 * 1024 + 1}, Reason.REPLICA_TOO_LARGE, "roles[0].mem", "524289M", "at most 512G"),
     ({"gpus": 5, "replicas": 4}, Reason.TOO_MANY_GPUS, "roles[0].replicas", "4", "room for 3 replicas"),
     (
         {"gpus": 8, "replicas": 3, "labels": (Label("rack", "r9", True),)},

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import threading
+import tomllib
 from pathlib import Path
 from types import FrameType
 
@@ -84,14 +85,16 @@ def _url(bound: socket.socket) -> str:
 
 
 def write_client_file(server: Server, url: str) -> Path:
-    """Let clients on this machine in: the address and an administrator's token, readable by the owner only."""
+    """Let clients on this machine in: the address and an administrator's token, readable by the owner only.
+
+    A token that still works is kept: people may have copied it.
+    """
     store, path = server.engine.store, server.config.server.data_dir / "client.toml"
     if store.user(ADMIN) is None:
         store.add_user(ADMIN, "admin", wall_ms())
-    for token in store.list_tokens(ADMIN):
-        if token.label == str(path):
-            store.revoke_token(token.id)
-    plain = store.create_token(ADMIN, str(path), wall_ms())
+    plain = _token_in(path)
+    if plain is None or store.authenticate(plain, wall_ms()) is None:
+        plain = store.create_token(ADMIN, str(path), wall_ms())
     temporary = path.with_suffix(".tmp")
     temporary.unlink(missing_ok=True)
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -99,6 +102,15 @@ def write_client_file(server: Server, url: str) -> Path:
         file.write(f'url = "{url}"\ntoken = "{plain}"\n')
     temporary.replace(path)
     return path
+
+
+def _token_in(path: Path) -> str | None:
+    """The token of an earlier run; None when there is none that can be read."""
+    try:
+        token = tomllib.loads(path.read_text()).get("token")
+    except (OSError, ValueError):
+        return None
+    return token if isinstance(token, str) else None
 
 
 def _keep_house(server: Server, stopping: threading.Event) -> None:

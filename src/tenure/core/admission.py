@@ -86,15 +86,15 @@ def _check_size(cluster: Cluster, spec: JobSpec) -> None:
         fix = f"cluster {cluster.name} has {total} GPUs; ask for at most {total}"
         raise Refusal(Reason.TOO_MANY_GPUS, "gpus", str(spec.gpus), fix)
     for i, role in enumerate(spec.roles):
-        for name, value, most, unit in (
-            ("gpus", role.gpus, max(h.gpus for h in cluster.hosts), ""),
-            ("cpus", role.cpus, max(h.cpus for h in cluster.hosts), " thousandths of a CPU"),
-            ("mem", role.mem, max(h.mem for h in cluster.hosts), " MiB"),
+        for name, value, most, show in (
+            ("gpus", role.gpus, max(h.gpus for h in cluster.hosts), str),
+            ("cpus", role.cpus, max(h.cpus for h in cluster.hosts), _cpus),
+            ("mem", role.mem, max(h.mem for h in cluster.hosts), _memory),
         ):
             if value > most:
-                fix = f"a replica is on one host, and the largest of cluster {cluster.name} has {most}{unit}"
-                more = "; use more replicas of fewer GPUs" if name == "gpus" else f"; ask for at most {most}{unit}"
-                raise Refusal(Reason.REPLICA_TOO_LARGE, f"roles[{i}].{name}", f"{value}{unit}", fix + more)
+                fix = f"a replica is on one host, and the largest of cluster {cluster.name} has {show(most)}"
+                more = "; use more replicas of fewer GPUs" if name == "gpus" else f"; ask for at most {show(most)}"
+                raise Refusal(Reason.REPLICA_TOO_LARGE, f"roles[{i}].{name}", show(value), fix + more)
     for label in spec.labels:
         there = sorted({named for host in cluster.hosts if (named := host.label(label.key)) is not None})
         if label.required and (not there or (label.value is not None and label.value not in there)):
@@ -222,3 +222,13 @@ def _duration(ms: int) -> str:
     seconds = ms // SECOND
     parts = [(seconds // 86_400, "d"), (seconds // 3_600 % 24, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s")]
     return "".join(f"{count}{unit}" for count, unit in parts if count) or "0"
+
+
+def _cpus(thousandths: int) -> str:
+    """``1.5 CPUs``."""
+    return f"{thousandths / 1000:g} CPUs"
+
+
+def _memory(mib: int) -> str:
+    """``512G`` or ``1500M``: exact."""
+    return f"{mib // 1024}G" if mib % 1024 == 0 else f"{mib}M"

@@ -1,0 +1,26 @@
+"""What a server leaves for clients on its machine, and how it ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.server import TestServer
+
+
+def test_a_restart_keeps_the_token_that_people_may_have_copied(tmp_path: Path) -> None:
+    server = TestServer(tmp_path)
+    server.start()
+    try:
+        file, before = tmp_path / ".tenure" / "client.toml", server.token
+        assert file.stat().st_mode & 0o077 == 0
+        server.stop()
+        assert server.process.returncode == 0
+        server.start()
+        assert server.token == before
+        server.stop()
+        file.write_text('token = "made up"\n')
+        server.start()
+        assert server.token not in (before, "made up")
+        assert server.client.me().name == "admin"
+    finally:
+        server.end()
