@@ -13,6 +13,7 @@ from tenure.core.lifecycle import JobState
 from tenure.core.model import DAY, SECOND
 from tenure.core.reasons import Refusal
 from tenure.engine import loop
+from tenure.engine.engine import Engine
 from tenure.engine.errors import Conflict, EngineStopped, NotFound
 from tenure.engine.requests import Asked
 
@@ -71,6 +72,14 @@ def test_ids_are_never_given_again_after_compaction(bench: Rig) -> None:
     assert done.jobs == 1 and bench.store.job(job_id) is None
     bench.restart()
     assert bench.submit() == job_id + 1
+
+
+def test_ids_that_the_executor_remembers_are_not_given_again(bench: Rig) -> None:
+    """After a backup was restored: the database knows fewer jobs than have run."""
+    bench.engine.stop()
+    bench.engine = Engine(bench.config, bench.store, bench.executor, bench.hands.clock, used_ids=41)
+    bench.engine.start()
+    assert bench.submit() == 42
 
 
 def test_a_request_that_timed_out_is_not_done_later(bench: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

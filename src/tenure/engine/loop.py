@@ -54,9 +54,19 @@ class _Pending:
 
 
 class Loop:
-    """Recovers, decides, commits and acts. Requests may come from any thread."""
+    """Recovers, decides, commits and acts. Requests may come from any thread.
 
-    def __init__(self, config: Config, store: Store, executor: Executor, clock: Callable[..., Clock] = Clock) -> None:
+    ``used_ids``: the highest job id that anything outside the database remembers; new jobs get higher ones.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        store: Store,
+        executor: Executor,
+        clock: Callable[..., Clock] = Clock,
+        used_ids: int = 0,
+    ) -> None:
         self.config, self.store, self.executor = config, store, executor
         self.epoch = 0
         self.failure: BaseException | None = None
@@ -73,7 +83,7 @@ class Loop:
         self._unstarted: list[Event] = []
         self.on_failure: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
-        self._make_clock = clock
+        self._make_clock, self._used_ids = clock, used_ids
         self._recover()
         self.started_at = self._now
 
@@ -81,7 +91,7 @@ class Loop:
         restored = recovery.restore(self.store)
         self._state, self._seq = restored.state, restored.seq
         self.clock = self._make_clock(restored.anchor, restored.state.clock_alarm)
-        self._next_job = max([self.store.max_job_id(), *self._state.jobs]) + 1
+        self._next_job = max([self.store.max_job_id(), self._used_ids, *self._state.jobs]) + 1
         self._read_clock()
 
     # ---- life

@@ -11,7 +11,6 @@ import structlog
 
 from tenure.config import Config, load, resolve
 from tenure.engine.engine import Engine
-from tenure.executors.base import Executor
 from tenure.executors.local import LocalExecutor
 from tenure.store.store import Store
 
@@ -35,7 +34,7 @@ class Server:
         self.resources.close()
 
 
-def executor_for(config: Config) -> Executor:
+def executor_for(config: Config) -> LocalExecutor:
     """The executor that the configuration names."""
     return LocalExecutor(config.server.data_dir / "runs")
 
@@ -54,7 +53,8 @@ def build(config_path: Path) -> Server:
         executor = executor_for(config)
         config = resolve(config, executor.discover())
         store = stack.enter_context(Store.open(config.server.database_url))
-        engine = Engine(config, store, executor)
+        # A database from a backup does not know the jobs since, but their directories are still there.
+        engine = Engine(config, store, executor, used_ids=executor.highest_job())
         engine.start()
         try:
             _first_configuration(engine, config)

@@ -16,11 +16,17 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import structlog
+
 from tenure.executors import files, launching, lost, nvml, procs
 from tenure.executors.base import DiscoveredHost, Executor, Launch, Phase, Report, StopOrder
 from tenure.executors.epoch import EpochGate
 from tenure.executors.watcher import Watcher
 from tenure.faults import point
+
+log = structlog.get_logger()
+
+BURY_AGAIN_S = 1.0
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 # The packages' own __init__ modules may import what a supervisor must do without.
@@ -76,11 +82,17 @@ class LocalExecutor(Executor):
             attempt.directory.mkdir(parents=True, exist_ok=True)
             (attempt.directory.parent / "checkpoints").mkdir(exist_ok=True)
             point("executor.start.directory")
-            if not attempt.launch.exists():
-                procs.write_json(attempt.launch, launching.render(launch, attempt.directory, os.environ))
-            self._remember(launch.attempt_id, attempt)
-            point("executor.start.recorded")
-            self._supervise(launch.attempt_id, attempt)
+            try:
+                if not attempt.launch.exists():
+                    procs.write_json(attempt.launch, launching.render(launch, attempt.directory, os.environ))
+                self._remember(launch.attempt_id, attempt)
+                point("executor.start.recorded")
+                self._supervise(launch.attempt_id, attempt)
+            except OSError:
+                # Whoever asked counts it as ended, so no later server may find it and start it.
+                attempt.launch.unlink(missing_ok=True)
+                self._drop(launch.attempt_id)
+                raise
             point("executor.start.spawned")
 
     def stop(self, order: StopOrder) -> None:
@@ -118,12 +130,16 @@ class LocalExecutor(Executor):
             # secrets and goes.
             for path in (attempt.launch, attempt.stop, attempt.wake, attempt.lock):
                 path.unlink(missing_ok=True)
-            self._known.pop(attempt_id, None)
-            (self._active / attempt_id).unlink(missing_ok=True)
+            self._drop(attempt_id)
             point("executor.forget.done")
 
     def log_path(self, attempt_id: str, node_rank: int, stream: str) -> str:
         return str(self._files(attempt_id).log(node_rank, stream))
+
+    def highest_job(self) -> int:
+        """The highest job id that has ever had an attempt here, 0 for none."""
+        with os.scandir(self._root) as entries:
+            return max((int(entry.name) for entry in entries if entry.name.isdecimal()), default=0)
 
     def discover(self) -> Sequence[DiscoveredHost]:
         gpus = nvml.discover_gpus()
@@ -166,6 +182,10 @@ class LocalExecutor(Executor):
             procs.sync_directory(self._active)
             self._known[attempt_id] = _Known(attempt)
 
+    def _drop(self, attempt_id: str) -> None:
+        self._known.pop(attempt_id, None)
+        (self._active / attempt_id).unlink(missing_ok=True)
+
     def _adopt(self, attempt_id: str) -> None:
         """Take over what an earlier server has left: finished, running, ended meanwhile, or cut off in a start."""
         attempt = self._files(attempt_id)
@@ -180,13 +200,25 @@ class LocalExecutor(Executor):
         self._look_after(attempt_id)
 
     def _supervise(self, attempt_id: str, attempt: files.AttemptFiles) -> None:
+        """Raises OSError when nothing of it has begun and not even that can be written down."""
         try:
             pid = _spawn_supervisor(attempt)
         except OSError as error:
             _bar(attempt, f"cannot start its supervisor: {error}")
             return
-        # A child keeps its pid until the watcher reaps it.
-        self._watch(attempt_id, os.pidfd_open(pid))
+        try:
+            # A child keeps its pid until the watcher reaps it.
+            handle = os.pidfd_open(pid)
+        except OSError as error:
+            # Nobody would notice its end.
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            if attempt.status.exists():
+                self._bury(attempt_id, attempt)
+            else:
+                _bar(attempt, f"cannot watch its supervisor: {error}")
+        else:
+            self._watch(attempt_id, handle)
 
     def _watch(self, attempt_id: str, pidfd: int) -> None:
         assert self._watcher is not None
@@ -212,15 +244,28 @@ class LocalExecutor(Executor):
             if supervisor is not None:
                 self._watch(attempt_id, supervisor)
                 return
-            burial = threading.Thread(target=self._bury, args=(attempt_id, attempt), daemon=True)
-            self._burials = [thread for thread in self._burials if thread.is_alive()]
-            burial.start()
-            self._burials.append(burial)
+            self._bury(attempt_id, attempt)
 
     def _bury(self, attempt_id: str, attempt: files.AttemptFiles) -> None:
-        lost.bury(attempt, self._closing)
-        if not self._closing.is_set():
-            self._look_after(attempt_id)
+        """See to its end in a thread of its own: it may take long."""
+
+        def bury() -> None:
+            while not self._closing.is_set():
+                try:
+                    lost.bury(attempt, self._closing)
+                except OSError as error:
+                    # A full disk, for instance: until its end is written down it has not ended.
+                    log.error("attempt_not_buried", attempt=attempt_id, error=str(error))
+                    self._closing.wait(BURY_AGAIN_S)
+                else:
+                    break
+            if not self._closing.is_set():
+                self._look_after(attempt_id)
+
+        burial = threading.Thread(target=bury, daemon=True)
+        self._burials = [thread for thread in self._burials if thread.is_alive()]
+        burial.start()
+        self._burials.append(burial)
 
 
 class _Known:
@@ -231,6 +276,8 @@ class _Known:
         self._seen: tuple[int, int] | None = None
         self._status: files.Status | None = None
         self._since = procs.boottime_ms()
+        self._checkpoint = (0, 0)
+        """Modification time of the last checkpoint, and when it was written by the clock that nobody can set."""
 
     def report(self, attempt_id: str, boot: str) -> Report:
         status = self._read()
@@ -259,12 +306,15 @@ class _Known:
         return self._status
 
     def _checkpoint_age(self) -> int | None:
-        """File times come from the wall clock, so a step of it shifts this age; it is never negative."""
+        """File times come from the wall clock: its steps must not make an old checkpoint young, again and again."""
         try:
-            written = self._files.checkpoint.stat().st_mtime_ns // 1_000_000
+            written = self._files.checkpoint.stat().st_mtime_ns
         except FileNotFoundError:
             return None
-        return max(0, procs.wall_ms() - written)
+        now = procs.boottime_ms()
+        if written != self._checkpoint[0]:
+            self._checkpoint = (written, now - max(0, procs.wall_ms() - written // 1_000_000))
+        return now - self._checkpoint[1]
 
 
 def _bar(attempt: files.AttemptFiles, why: str = "it was stopped before it started") -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import threading
+from typing import Any
 
 from tenure.executors import files, procs
 
@@ -52,7 +53,7 @@ def _lock(attempt: files.AttemptFiles, give_up: threading.Event) -> int | None:
 def _kill_everything(attempt: files.AttemptFiles, give_up: threading.Event) -> bool:
     """True when nothing is left; False when told to give up before."""
     launch = procs.read_json(attempt.launch)
-    if launch is None or launch["boot"] != procs.boot_id():
+    if launch is None or _boot(attempt, launch) != procs.boot_id():
         return True
     while survivors := procs.tagged(launch["tag"]):
         if give_up.is_set():
@@ -75,9 +76,15 @@ def _wait_for_end(processes: list[procs.Stat]) -> None:
         os.close(handle)
 
 
+def _boot(attempt: files.AttemptFiles, launch: dict[str, Any]) -> str:
+    """The boot in which it ran: its launch may have been written before a restart, and its supervisor begun after."""
+    status = attempt.read_status()
+    return status.boot if status is not None else str(launch["boot"])
+
+
 def _explain(attempt: files.AttemptFiles) -> str:
     launch = procs.read_json(attempt.launch)
-    if launch is not None and launch["boot"] != procs.boot_id():
+    if launch is not None and _boot(attempt, launch) != procs.boot_id():
         return "the machine was restarted"
     message = "its supervisor was killed, and with it all that it had started"
     log = attempt.supervisor_log

@@ -11,6 +11,7 @@ Standard library only: it runs without site-packages and must stay small, since 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import selectors
 import signal
@@ -28,6 +29,8 @@ GANG_GRACE_MS = 5_000
 """After one replica has failed: from SIGTERM to the others' first processes to SIGKILL for everything."""
 KILL_AGAIN_MS = 200
 """After a SIGKILL: how long until what is still there is killed again (it may have forked meanwhile)."""
+WRITE_AGAIN_S = 1.0
+"""How long to wait for room on a full disk."""
 FIRST_PORT, PORTS = 20_000, 10_000
 """MASTER_PORT is chosen here: below the ports that Linux gives to outgoing connections."""
 
@@ -247,7 +250,16 @@ class Supervisor:
 
     def _end(self, phase: str, message: str) -> None:
         codes = self._exit_codes() if phase == files.EXITED else ()
-        self._files.write_status(phase, supervisor=self._identity, exit_codes=codes, message=message)
+        while True:
+            try:
+                self._files.write_status(phase, supervisor=self._identity, exit_codes=codes, message=message)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                # Nobody else knows how it ended, and disks do not stay full.
+                time.sleep(WRITE_AGAIN_S)
+            else:
+                break
         self._files.notify()
 
 
