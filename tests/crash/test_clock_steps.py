@@ -1,0 +1,131 @@
+"""Somebody sets the clock of the machine by an hour under a real server, in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from support.server import TestServer
+from tenure.api.models import StatusView
+from tenure.engine import recovery
+from tenure.engine.clock import SLEW_PPM
+from tenure.store import Store
+
+LIBRARIES = [
+    path
+    for place in ("/usr/lib", "/usr/lib64", "/usr/local/lib")
+    for path in sorted(Path(place).glob("**/faketime/libfaketimeMT.so.1"))
+]
+pytestmark = pytest.mark.skipif(not LIBRARIES, reason="libfaketime is not installed (Debian: apt-get install faketime)")
+
+TRIES = 60
+
+
+class Site:
+    """A server whose wall clock reads a file: ``step`` sets it by so many seconds."""
+
+    def __init__(self, directory: Path) -> None:
+        self.offset = directory / "offset"
+        self.step(0)
+        fake = {
+            "LD_PRELOAD": str(LIBRARIES[0]),
+            "FAKETIME_TIMESTAMP_FILE": str(self.offset),
+            "FAKETIME_NO_CACHE": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+        }
+        self.server = TestServer(directory, policy='preemption_margin = "1s"', extra_env=fake)
+        self.server.start()
+        self.client = self.server.client
+
+    def step(self, seconds: int) -> None:
+        partial = self.offset.with_suffix(".new")
+        partial.write_text(f"{seconds:+d}\n")
+        partial.replace(self.offset)
+
+    def restart(self) -> None:
+        self.server.kill()
+        self.client.close()
+        self.server.start()
+        self.client = self.server.client
+
+    def submit(self, min_runtime: str, budget: str = "lab/language") -> int:
+        request = {
+            "budget": budget,
+            "gpus": 4,
+            "min_runtime": min_runtime,
+            "resumable": True,
+            # The library that fakes the clock breaks sleeping, so it is not for the jobs.
+            "command": ["/usr/bin/env", "-u", "LD_PRELOAD", "sleep", "1000"],
+            "workdir": "/",
+        }
+        return self.client.submit(request).job.id
+
+    def until(self, met: Callable[[StatusView], bool]) -> None:
+        """Look again after every change; the server looks at its clock at least at every slow tick."""
+        status = self.client.status()
+        for _ in range(TRIES):
+            if met(status):
+                return
+            self.client.changes(status.seq, wait_ms=1000)
+            status = self.client.status()
+        raise AssertionError(f"it does not come: {status}")
+
+    def state(self, job_id: int) -> str:
+        return self.client.job(job_id).state
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    made.step(0)
+    made.server.end()
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_step_of_an_hour_exposes_nothing_and_loses_no_time(site: Site, hours: int) -> None:
+    protected = site.submit("1h")
+    site.server.wait_state(protected, "running")
+    free = site.submit("0")
+    site.server.wait_state(free, "running")
+    before = site.client.job(protected).attempt
+    assert before is not None
+
+    site.step(hours * 3600)
+    site.until(lambda status: status.clock_alarm)
+    debug = site.submit("1m", budget="lab/vision")
+    assert site.state(debug) == "queued", "no evictions while the alarm is on, not even of what is free"
+    assert "paused_evictions" in site.client.job(debug).reason.model_dump_json()
+
+    # A crash in the middle changes nothing, and does not end the alarm either.
+    site.restart()
+    assert site.client.status().clock_alarm
+    assert site.state(protected) == "running"
+    assert site.state(debug) == "queued"
+
+    site.step(0)
+    site.until(lambda status: not status.clock_alarm)
+    site.server.wait_state(debug, "running")
+    after = site.client.job(protected).attempt
+    assert after is not None and after.protected_until == before.protected_until
+    assert site.state(protected) == "running"
+    assert site.state(free) in ("queued", "stopping")
+    check_log(site)
+
+
+def check_log(site: Site) -> None:
+    """Engine time has gone on as the machine's own clock has, whatever the wall clock said."""
+    with Store.open(f"sqlite:///{site.server.directory / '.tenure' / 'tenure.db'}") as store:
+        anchors = [recovery.record.anchor_of(row) for row in store.batches()]
+        assert len({anchor.boot for anchor in anchors}) == 1
+        for first, second in pairwise(anchors):
+            true = second.boottime - first.boottime
+            assert abs(second.at - first.at - true) <= true * SLEW_PPM // 1_000_000 + 1
+        for row in store.list_jobs(limit=None):
+            for attempt in store.attempts_of(row.id):
+                if attempt.running_at is not None and attempt.min_runtime:
+                    assert attempt.protected_until == attempt.running_at + attempt.min_runtime
+        assert recovery.replay(store).mismatches == ()
