@@ -26,9 +26,9 @@ from tenure.demo.site import USUAL_DIRECTORY, DemoError, Site, free_port
 from tenure.demo.story import Story
 from tenure.demo.tell import Teller
 
-USUAL_START_S = 1.0
-"""How long the training program takes to do nothing on a machine of the usual speed."""
-MOST_SLOWNESS = 4.0
+USUAL_START_S = 1.5
+"""How long the training program takes to do nothing on a machine that is slow enough."""
+MOST_SLOWNESS = 2.0
 RECORD = "record.json"
 
 

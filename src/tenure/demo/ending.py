@@ -34,7 +34,10 @@ def set_the_scene(site: Site, tell: Teller, machine: Machine, slowness: float) -
         f"usage usually counts, and {recent_s(slowness)} s for the last day."
         + (f" This machine is slow or busy, so everything takes {slowness:g} times as long." if slowness > 1 else "")
     )
-    tell.paragraph(f"The server runs at {site.url}, and all its files are in {site.directory}.")
+    tell.paragraph(
+        f"The server runs at {site.url}, and all its files are in {site.directory}. Times count from the beginning of "
+        "the story. Lines with | are from a job's own log."
+    )
 
 
 def verdict(tell: Teller, checks: Sequence[Check], seconds: float) -> bool:

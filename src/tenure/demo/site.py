@@ -175,7 +175,7 @@ def _cancel_everything(client: Client, progress: Callable[[str], None]) -> int:
                 client.cancel(job.id)
         end = time.monotonic() + JOBS_END_LIMIT_S
         while (live := client.jobs_page().items) and time.monotonic() < end:
-            progress(f"{len(live)} jobs save their work and end")
+            progress("jobs save their work and end")
             client.wait_once(live[0].id, wait_ms=1000)
     except (TenureError, Unreachable):
         return 0  # It is on its way out by itself; what is left is killed afterwards.

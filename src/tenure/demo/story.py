@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tenure.api.models import BudgetView, JobView
-from tenure.api.requests import JobRequest
 from tenure.client import Client, TenureError
 from tenure.demo import entries
 from tenure.demo.scenario import CLUSTER, LOOKBACK_S, Cast, Machine, Part, recent_s
@@ -27,9 +26,9 @@ LINGER_S = 1.5
 
 @dataclass(slots=True)
 class Record:
-    """What the story has seen beside the facts. ``saved``: attempt -> step in the checkpoint when it was requeued."""
+    """What the story has seen beside the facts. ``saved``: job -> step in its checkpoint when it was first requeued."""
 
-    machine: dict[str, Any] = field(default_factory=dict)
+    machine: dict[str, Any]
     roles: dict[str, int] = field(default_factory=dict)
     missed: list[str] = field(default_factory=list)
     saved: dict[int, int] = field(default_factory=dict)
@@ -49,7 +48,7 @@ class Story:
         self.machine = machine
         self.cast = cast
         self.slowness = slowness
-        self.record = Record()
+        self.record = Record({**asdict(machine), "slowness": slowness})
         self.say = entries.Words(tell.offset, f"{recent_s(slowness)} s")
         self.watch = Watch(admin, tell, self.say)
         self.watch.on_requeue = self._remember_checkpoint
@@ -112,15 +111,15 @@ class Story:
             return
         decided, got, ran = (at - job.submitted_at for at in (evicted.at, attempt.started_at, attempt.running_at))
         self.tell.paragraph(
-            f"{name} waited {decided / 1000:.2f} s for the decision, {got / 1000:.2f} s until its GPUs were free, and "
-            f"{ran / 1000:.2f} s in all until its process was up."
+            f"The decision came {decided} ms after the submission. {name} had its GPUs after {got / 1000:.1f} s, when "
+            f"{self.say.name(evicted.job)} had saved its work and left them, and ran after {ran / 1000:.1f} s."
         )
 
     def _exposed(self) -> None:
         victim = self.cast.victim
         self.tell.heading(
             "4. A promise runs out",
-            f"{victim.name} is protected for {victim.protect_s:g} s. What happens when they are over?",
+            f"{victim.name} is protected for {victim.protect_s:g} s. What happens after that?",
         )
         job = self.record.roles["victim"]
         if not self._await(f"{victim.name} is exposed", lambda: self.watch.find("exposed", job), "victim"):
@@ -142,9 +141,9 @@ class Story:
         self.tell.heading(
             "5. A budget that is owed more comes",
             f"{cast.gang.name} needs {cast.gang.size} at the same time, for {self._standing(cast.gang)}. "
-            f"{cast.victim.name} runs for {self._standing(cast.victim)}. Whoever is owed more comes first, but nobody "
-            "is evicted before his protection is over, nor without time to save his work. Budgets are compared where "
-            "their paths part.",
+            f"{cast.victim.name} runs for {self._standing(cast.victim)}. Whoever is owed more comes first: budgets "
+            f"are compared where their paths part, here {_parting(cast.gang.budget, cast.victim.budget)}. But nothing "
+            "is evicted before its protection is over, nor without time to save its work.",
         )
         self._submit("gang", cast.gang)
         self._explain("gang")
@@ -180,13 +179,10 @@ class Story:
             "A job that could not start on any day does not wait in the queue for ever.",
         )
         part = self.cast.gang
-        wrong = (
-            {"gpus": self.machine.gpus // self.machine.hosts, "replicas": self.machine.hosts + 1},
-            {"min_runtime_ms": 1000},
-        )
-        for values in wrong:
-            request = part.request(self.site.directory).model_copy(update=values)
-            self._try_impossible(part.user, request, values)
+        replicas = self.machine.hosts + 1
+        too_many = {"gpus": self.machine.per_host, "replicas": replicas}
+        self._try_impossible(part, f"{replicas} x {self.machine.per_host} GPUs", too_many)
+        self._try_impossible(part, "1 s undisturbed", {"min_runtime": "1s", "min_runtime_ms": None})
 
     # ---- what acts are made of
 
@@ -245,19 +241,19 @@ class Story:
         self.tell.line(at, f"Why does {name} wait?", "bold")
         self.tell.note(text)
 
-    def _try_impossible(self, user: str, request: JobRequest, values: dict[str, int]) -> None:
-        asked = ", ".join(f"{name} = {value}" for name, value in values.items())
+    def _try_impossible(self, part: Part, wish: str, values: dict[str, Any]) -> None:
+        request = part.request(self.site.directory).model_copy(update=values)
         try:
-            self._clients[user].submit(request)
+            self._clients[part.user].submit(request)
         except TenureError as refused:
             problem = refused.problem
-            self.tell.line(_now(), f"{user} asks for {asked}: refused", "bold")
+            self.tell.line(_now(), f"{part.user} asks for {wish}: refused", "bold")
             for error in problem.errors:
                 self.tell.note(f"{error.field} = {error.value}: {error.fix}")
             errors = [error.model_dump() for error in problem.errors]
-            self.record.refusals.append({"asked": values, "reason": problem.reason, "errors": errors})
+            self.record.refusals.append({"asked": wish, "reason": problem.reason, "errors": errors})
         else:
-            self.record.missed.append(f"a job with {asked} is refused")
+            self.record.missed.append(f"a job that wants {wish} is refused")
 
     def _remember_checkpoint(self, job: int) -> None:
         """The step that is really in the file, read when nothing of the job runs."""
@@ -294,6 +290,13 @@ def _budget_row(budget: BudgetView) -> tuple[str, ...]:
         f"{use.used_gpu_hours * 3600:.0f}",
         "-" if use.ratio is None else f"{use.ratio:.2f}",
     )
+
+
+def _parting(first: str, second: str) -> str:
+    """The two budgets that are compared for these two: those below the last one that they share."""
+    a, b = first.split("/"), second.split("/")
+    shared = next((i for i, (left, right) in enumerate(zip(a, b, strict=False)) if left != right), 0)
+    return f"{'/'.join(a[: shared + 1])} with {'/'.join(b[: shared + 1])}"
 
 
 def _now() -> int:

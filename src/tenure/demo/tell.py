@@ -88,7 +88,7 @@ class Teller:
 
     def log(self, name: str, text: str) -> None:
         """A line of a job's own output."""
-        self._print(Text.assemble((f"{name}'s log: ", "dim"), (text, "italic cyan")), _NOTE)
+        self._print(Text.assemble((f"{name} | ", "dim"), (text, "cyan")), _NOTE)
 
     def table(self, title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], note: str) -> None:
         """Numbers; the first column is to the left."""

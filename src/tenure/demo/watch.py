@@ -45,6 +45,7 @@ class _Run:
     over: bool = False
     offset: int = 0
     rest: bytes = b""
+    unsaid: list[str] = field(default_factory=list)
     progress: str = ""
 
 
@@ -96,8 +97,12 @@ class Watch:
     # ---- following
 
     def look(self, wait_ms: int = POLL_MS) -> None:
-        """Tell what is new."""
-        page = self.client.decisions(self._after, wait_ms=wait_ms)
+        """Tell what is new. Logs are read before decisions and told after them: that keeps cause before effect."""
+        live = [(attempt_id, run) for attempt_id, run in self._runs.items() if not run.over]
+        for attempt_id, run in live:
+            self._read(attempt_id, run)
+        hurry = any(run.unsaid for _, run in live)
+        page = self.client.decisions(self._after, wait_ms=0 if hurry else wait_ms)
         self._after = page.next or self._after
         if page.items:
             self.jobs = {job.id: job for job in self.client.jobs(all=True)}
@@ -105,10 +110,9 @@ class Watch:
             self._tell_exposed(batch.at)
             for entry in batch.entries:
                 self._take(batch, entry)
-        for attempt_id, run in self._runs.items():
-            if not run.over:
-                self._read(attempt_id, run)
-        self._tell_exposed(time.time_ns() // 1_000_000 - SETTLE_MS)
+        for _, run in live:
+            self._tell_log(run)
+        self._tell_exposed(_now() - SETTLE_MS)
 
     def _take(self, batch: BatchView, entry: EntryView) -> None:
         job = self.jobs.get(entry.job) if entry.job is not None else None
@@ -142,6 +146,7 @@ class Watch:
         if entry.kind == "attempt_ended":
             # What it said last comes before its end.
             self._read(entry.attempt, run)
+            self._tell_log(run)
             run.over = True
 
     def _tell_price(self, attempt_id: str) -> None:
@@ -178,14 +183,18 @@ class Watch:
             text = raw.decode("utf-8", "replace")
             if text.startswith("step "):
                 run.progress = text.partition(" loss")[0]
-            now = time.time_ns() // 1_000_000
-            self.facts.append(Fact("log", now, run.job, attempt_id, text=text))
+            self.facts.append(Fact("log", _now(), run.job, attempt_id, text=text))
+            run.unsaid.append(text)
+
+    def _tell_log(self, run: _Run) -> None:
+        for text in run.unsaid:
             if _worth_telling(text, run):
                 self.tell.log(self.say.name(run.job), text)
+        run.unsaid.clear()
 
     def _progress(self) -> str:
         """Where charged jobs are, and how long they are protected."""
-        now = time.time_ns() // 1_000_000
+        now = _now()
         parts = []
         for run in self._runs.values():
             job = self.jobs.get(run.job)
@@ -197,6 +206,10 @@ class Watch:
                 + (f" {left / 1000:.0f} s more" if left > 0 else "")
             )
         return "; ".join(parts)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _text(entry: EntryView) -> str:
