@@ -21,7 +21,7 @@ QUIET_AGAIN_S = 5.0
 _TIME = 7
 _LINE = _TIME + 2
 _NOTE = _LINE + 2
-_COMMAND = 34
+_COMMAND = 38
 
 
 class Teller:
