@@ -11,10 +11,12 @@ import signal
 import sys
 from pathlib import Path
 
+from tenure import logs
 from tenure.api import serve
 
 
 def main(config: str, port: str) -> None:
+    logs.configure()
     while fault := sys.stdin.readline():
         pid = os.fork()
         if pid == 0:
@@ -23,7 +25,8 @@ def main(config: str, port: str) -> None:
                 os.environ["TENURE_FAULT"] = fault.strip()
             os._exit(serve.run(Path(config), port=int(port)))
         print(f"started {pid}", flush=True)
-        print(f"ended {os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}", flush=True)
+        # A server that was killed may have left half a line behind.
+        print(f"\nended {os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}", flush=True)
 
 
 if __name__ == "__main__":

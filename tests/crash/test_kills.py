@@ -19,7 +19,7 @@ from tenure import faults
 
 ROUNDS = int(os.environ.get("TENURE_CRASH_ROUNDS", "50"))
 SEED = int(os.environ.get("TENURE_CRASH_SEED", "1"))
-LONGEST_LIFE_S = 2.0
+LONGEST_LIFE_S = 1.5
 
 
 @pytest.fixture
@@ -51,10 +51,11 @@ def test_a_server_killed_at_every_boundary_loses_nothing(stream: Stream) -> None
 
 def test_a_server_killed_at_random_moments_loses_nothing(stream: Stream) -> None:
     stream.start()
-    stream.ready()
     stream.run()
-    for _ in range(ROUNDS):
-        # The moments are what is tested: nothing is waited for.
+    for number in range(ROUNDS):
+        # Most die while they recover; every third has got as far as serving.
+        if number % 3 == 0:
+            stream.ready()
         time.sleep(stream.random.uniform(0, LONGEST_LIFE_S) ** 2 / LONGEST_LIFE_S)
         if stream.random.random() < 0.4:
             stream.kill_a_supervisor()
