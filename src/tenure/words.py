@@ -25,6 +25,8 @@ TEMPLATES: dict[Reason, str] = {
     Reason.STARTED_FREE: "Started on free GPUs[: it needs {gpus}, and {free_gpus} were free].",
     Reason.STARTED_BY_EVICTION: "Claims GPUs of others[: {victims} evicted for it][, all gone by {kill_at:time}].",
     Reason.CLAIM_COMPLETE: "Started: the GPUs that it claimed have all been released[; claimed at {planned_at:time}].",
+    Reason.CLAIM_RELEASED: "The GPUs that it claimed are free; charged jobs choose first, and it takes what they leave"
+    "[; claimed at {planned_at:time}].",
     Reason.CLAIM_DROPPED: "Its claim could not come true, so it queues again[: {why:word}][ (host {host})].",
     Reason.WAITING_NEW: "Waiting for the next scheduling pass.",
     Reason.WAITING_STANDING: f"Waiting: [{{first}}|another budget] comes first{_RATIOS}"

@@ -120,14 +120,35 @@ def test_evictions_are_capped_per_minute() -> None:
     assert len(victims(world)) == 4
 
 
-def test_a_plan_larger_than_the_cap_goes_alone() -> None:
-    world = World(hosts(1), policy=Policy(evictions_per_minute=2))
+def test_a_plan_goes_whole_even_over_the_cap_so_that_small_ones_cannot_starve_it() -> None:
+    world = World(hosts(2), policy=Policy(evictions_per_minute=2))
     past(world, ("lab/b", 900, OLD))
-    for _ in range(8):
+    for _ in range(16):
         world.submit("lab/b", 1, min_runtime=5 * MINUTE)
     world.advance(HOUR)
-    j = world.submit("lab/a", 8)
-    assert len(victims(world)) == 8 and world.job_state(j) is S.CLAIMING
+    first = world.submit("lab/a", 2)
+    assert len(victims(world)) == 2 and world.job_state(first) is S.CLAIMING  # the cap is reached
+    gang, small = world.submit("lab/a", 8), world.submit("lab/a", 1)
+    assert world.why(gang).reason is world.why(small).reason is Reason.WAITING_EVICTION_CAP
+    world.advance(MINUTE)
+    # The gang came first, and takes what it needs although that is more than two; then the cap holds again.
+    assert len(victims(world)) == 2 + 8
+    assert world.job_state(gang) is S.CLAIMING and world.job_state(small) is S.QUEUED
+
+
+def test_an_unallocated_claim_lets_charged_jobs_choose_first_when_it_is_complete() -> None:
+    world = World(hosts(1))
+    past(world, ("lab/b", 900, OLD), kind=Kind.UNALLOCATED)
+    runs = world.submit("lab/b", 8, min_runtime=0)
+    world.advance(HOUR)
+    claims = world.submit("lab/a", 8, min_runtime=0)
+    assert world.job_state(claims) is S.CLAIMING and world.job_state(runs) is S.STOPPING
+    charged = world.submit("lab/b", 8)
+    world.advance(10 * SECOND)  # the grace of what was evicted, and not a second more
+    assert world.job_state(charged) is S.RUNNING
+    assert world.job_state(claims) is S.QUEUED
+    world.finish(charged)
+    assert world.job_state(claims) is S.RUNNING
 
 
 def test_paused_evictions_stop_evictions_alone() -> None:

@@ -52,7 +52,8 @@ def _serve(server: Server, bound: socket.socket, stopping: threading.Event) -> N
     )
     web = uvicorn.Server(options)
 
-    def leave(_signal: int = 0, _frame: FrameType | None = None) -> None:
+    def leave(number: int = 0, _frame: FrameType | None = None) -> None:
+        log.info("stopping", signal=signal.Signals(number).name if number else "none: the engine failed")
         web.should_exit = True
 
     # Uvicorn raises the signal again when it has shut down; what is open must be closed before this process ends.

@@ -40,19 +40,15 @@ def _check_budget(tree: Tree, spec: JobSpec) -> None:
     if node.budget is None:
         fix = f"name {node.parent}: jobs charged to it are in its {SELF}"
         raise Refusal(Reason.UNKNOWN_BUDGET, "budget", spec.budget, fix)
-    managers: list[str] = []
-    for path in reversed(tree.line(spec.budget)):
-        budget = tree.budgets[path]
-        managers += budget.managers
-        if spec.user in managers:
-            return
-        if budget.members:
-            if spec.user in budget.members:
-                return
-            above = dict.fromkeys(m for up in reversed(tree.line(spec.budget)) for m in tree.budgets[up].managers)
-            ask = f"; ask {', '.join(above)}" if above else ""
-            fix = f"{spec.user} is not a member of {path}; use a budget that you are a member of{ask}"
-            raise Refusal(Reason.NOT_A_MEMBER, "budget", spec.budget, fix)
+    line = [tree.budgets[path] for path in reversed(tree.line(spec.budget))]
+    managers = list(dict.fromkeys(manager for budget in line for manager in budget.managers))
+    if spec.user in managers:
+        return
+    closed = next((budget for budget in line if budget.members), None)  # the nearest list decides
+    if closed is not None and spec.user not in closed.members:
+        ask = f"; ask {', '.join(managers)}" if managers else ""
+        fix = f"{spec.user} is not a member of {closed.path}; use a budget that you are a member of{ask}"
+        raise Refusal(Reason.NOT_A_MEMBER, "budget", spec.budget, fix)
 
 
 def _check_roles(spec: JobSpec) -> None:

@@ -218,7 +218,7 @@ class _Pass:
             return Reason.WAITING_CAPACITY, short
         if not self.state.evictions_allowed():
             return Reason.PAUSED_EVICTIONS, max(1, group.gpus - room.free_gpus)
-        if not self._under_cap(1):
+        if not self._under_cap():
             return Reason.WAITING_EVICTION_CAP, max(1, group.gpus - room.free_gpus)
         if not preemption.room_at_most(self.contest, job).can_fit(spec.roles, spec.labels):
             return Reason.WAITING_CAPACITY, 1
@@ -242,9 +242,6 @@ class _Pass:
             self._park(group, Reason.WAITING_CAPACITY)
             return None
         victims, slots = found
-        if not self._under_cap(len(victims)):
-            self._park(group, Reason.WAITING_EVICTION_CAP)
-            return None
         amount = room.amount(slots)
         evicted = preemption.evictions(self.contest, job, victims, amount)
         because = Because(Reason.STARTED_BY_EVICTION, {"victims": len(victims), "kill_at": evicted[0].kill_at})
@@ -275,10 +272,14 @@ class _Pass:
         outranked = self.contest.standing(kind).outranked(group.key.leaf, group.gpus * GPU)
         group.parked = Parked(reason, self.cluster.freed, short, outranked)
 
-    def _under_cap(self, more: int) -> bool:
-        """Whether ``more`` evictions keep the cap per minute. A plan larger than the cap goes alone."""
+    def _under_cap(self) -> bool:
+        """Whether the cap per minute lets another plan evict.
+
+        Plans are whole, so the last one of a minute may go over the cap: if it had to fit under it, smaller plans
+        that come later would keep a large one waiting for ever.
+        """
         recent = sum(1 for at in self.cluster.recent_evictions if at > self.now - MINUTE)
-        return recent == 0 or recent + more <= self.state.policy.evictions_per_minute
+        return recent < self.state.policy.evictions_per_minute
 
 
 class _Walk:

@@ -153,14 +153,16 @@ def search(contest: Contest, job: Job) -> tuple[list[Attempt], tuple[Slots, ...]
 def _search_class(
     room: Room, spec: JobSpec, candidates: Sequence[Attempt]
 ) -> tuple[list[Attempt], tuple[Slots, ...]] | None:
+    """First from those that free few too many; when their set still does, from all, and the less wasteful of both."""
     limit = max(GENEROUS, spec.gpus)
     small = [a for a in candidates if a.gpus <= spec.gpus + limit]
     found = _greedy(room, spec, small)
-    if found is not None and _wasted(*found) <= limit:
+    if (found is not None and _wasted(*found) <= limit) or len(small) == len(candidates):
         return found
-    if len(small) == len(candidates):
-        return found
-    return _greedy(room, spec, candidates)
+    larger = _greedy(room, spec, candidates)
+    if found is None or larger is None:
+        return found or larger
+    return min(found, larger, key=lambda each: _wasted(*each))
 
 
 def _greedy(room: Room, spec: JobSpec, candidates: Sequence[Attempt]) -> tuple[list[Attempt], tuple[Slots, ...]] | None:

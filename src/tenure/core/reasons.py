@@ -15,6 +15,7 @@ class Reason(StrEnum):
     STARTED_FREE = "started_free"
     STARTED_BY_EVICTION = "started_by_eviction"
     CLAIM_COMPLETE = "claim_complete"
+    CLAIM_RELEASED = "claim_released"
     CLAIM_DROPPED = "claim_dropped"
     # waits
     WAITING_NEW = "waiting_new"

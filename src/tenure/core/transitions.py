@@ -236,11 +236,17 @@ def _release_to_claims(state: State, victim: str) -> None:
 
 
 def open_claims(state: State) -> list[Outcome]:
-    """Open all spans of complete claims, now: a victim may have ended long ago, when nobody could hand its GPUs on."""
+    """Open all spans of complete claims, now: a victim may have ended long ago, when nobody could hand its GPUs on.
+
+    An unallocated claim is given back instead: charged jobs that came meanwhile choose first in the pass that follows,
+    and it takes what they leave.
+    """
     out: list[Outcome] = []
     for claim_id in state.complete_claims:
         claim = state.attempts.get(claim_id)
-        if claim is not None:
+        if claim is not None and not claim.charged:
+            drop_claim(state, claim, Because(Reason.CLAIM_RELEASED, {"planned_at": claim.planned_at}), out)
+        elif claim is not None:
             job = state.jobs[claim.job_id]
             because = Because(Reason.CLAIM_COMPLETE, {"planned_at": claim.planned_at})
             effects.move(state, job, Step.CLAIM_OPENED, because)
@@ -253,7 +259,9 @@ def open_claims(state: State) -> list[Outcome]:
 def drop_claim(state: State, claim: Attempt, why: Because, out: list[Outcome]) -> None:
     """A claim cannot come true: the job queues again, at once and with its seniority."""
     job = state.jobs[claim.job_id]
-    because = Because(Reason.CLAIM_DROPPED, {**why.numbers, "why": why.reason.value})
+    because = why
+    if why.reason is not Reason.CLAIM_RELEASED:
+        because = Because(Reason.CLAIM_DROPPED, {**why.numbers, "why": why.reason.value})
     effects.release(state, job, claim, state.now, because)
     effects.move(state, job, Step.CLAIM_DROPPED, because)
     out.append(ClaimDropped(state.now, claim.id, because))
