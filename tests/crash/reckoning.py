@@ -74,6 +74,7 @@ def check(stream: Stream) -> None:
         check_slots(records)
         check_spans(records, attempts, spans, EngineTime(store))
         check_sums(store, spans)
+        assert store.evictions(limit=1), "nothing was evicted in all that time"
         assert recovery.replay(store).mismatches == ()
         restored = recovery.restore(store).state
         assert not restored.jobs and not restored.attempts
