@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -24,11 +25,17 @@ LONGEST_LIFE_S = 1.5
 
 @pytest.fixture
 def stream(tmp_path: Path) -> Iterator[Stream]:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    made = Stream(tmp_path, SEED, port)
+    made = Stream(tmp_path, SEED, free_port())
     yield made
     made.close()
+
+
+def free_port() -> int:
+    """Below those of outgoing connections: a client that knocks while no server is there could take it itself."""
+    for port in range(10_000, 20_000):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("no free port")
 
 
 def test_a_server_killed_at_every_boundary_loses_nothing(stream: Stream) -> None:
