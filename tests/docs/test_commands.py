@@ -21,13 +21,14 @@ _CALL = re.compile(r"(?:^|/|&& )tenure((?: |$).*)")
 
 def mentioned(name: str) -> Iterator[str]:
     """Everything behind the word tenure, where it begins a command."""
-    text = text_of(name)
-    for span in spans(text):
+    page = text_of(name)
+    for span in spans(page):
         if span.startswith("tenure "):
             yield span.removeprefix("tenure ")
-    for block in blocks(text):
+    for block in blocks(page):
         if block.language in ("console", ""):
-            for line in _PROMPT.findall(block.text) or re.findall(r"^(tenure .*)$", block.text, re.MULTILINE):
+            text = block.text.replace("\\\n", " ")
+            for line in _PROMPT.findall(text) or re.findall(r"^(tenure .*)$", text, re.MULTILINE):
                 for part in re.split(r" && | & |\| ", line):
                     call = _CALL.search(part.strip())
                     if call:
