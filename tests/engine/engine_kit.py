@@ -107,6 +107,7 @@ class FakeExecutor:
         self.broken: BaseException | None = None
         """What start, stop and poll raise."""
         self.refuse_start: OSError | None = None
+        self.refuse_stop: OSError | None = None
         self.newest_epoch = 0
         self.polls = 0
         self.on_stop: Callable[[StopOrder], None] = lambda _order: None
@@ -130,6 +131,8 @@ class FakeExecutor:
 
     def stop(self, order: StopOrder) -> None:
         self._check()
+        if self.refuse_stop is not None:
+            raise self.refuse_stop
         self.stops.append(order)
         self.on_stop(order)
 

@@ -170,20 +170,31 @@ def test_a_start_that_this_machine_refuses_fails_the_attempt(bench: Rig) -> None
     bench.check_replay()
 
 
-def test_a_refused_start_that_leaves_something_behind_is_ended(bench: Rig) -> None:
-    """The executor failed halfway: what it may have started must not run once its GPUs are free."""
-    start = bench.executor.start
-
-    def half(launch: object) -> None:
-        start(launch)  # type: ignore[arg-type]
-        raise OSError("too many open files")
-
-    bench.executor.start = half  # type: ignore[method-assign]
+def test_what_runs_goes_on_although_it_cannot_be_told_to_start_again(bench: Rig) -> None:
+    """After a restart everything is said again; a refusal then says nothing about what runs."""
     job_id = bench.submit()
-    bench.executor.start = start  # type: ignore[method-assign]
-    assert bench.state_of(job_id) == JobState.FAILED.value
+    bench.engine.stop()
+    bench.executor.refuse_start = OSError(24, "Too many open files")
+    bench.boot()
     bench.turn()
-    assert f"{job_id}.1" in bench.executor.forgotten or [o.attempt_id for o in bench.executor.stops] == [f"{job_id}.1"]
+    assert bench.state_of(job_id) == JobState.RUNNING.value
+    bench.executor.refuse_start = None
+    bench.finish(job_id)
+    assert bench.state_of(job_id) == JobState.SUCCEEDED.value
+    assert len(bench.store.attempts_of(job_id)) == 1
+
+
+def test_a_stop_that_this_machine_refuses_is_said_again(bench: Rig) -> None:
+    job_id, other = bench.submit(), bench.submit()
+    bench.executor.refuse_stop = OSError(28, "No space left on device")
+    bench.engine.cancel(job_id, "ann")
+    bench.turn()
+    assert bench.executor.stops == [] and bench.state_of(job_id) == JobState.STOPPING.value
+    bench.finish(other)
+    assert bench.state_of(other) == JobState.SUCCEEDED.value, "the rest goes on"
+    bench.executor.refuse_stop = None
+    bench.turn()
+    assert [order.attempt_id for order in bench.executor.stops] == [f"{job_id}.1"]
 
 
 def test_unknown_attempts_are_ended_and_then_forgotten(bench: Rig) -> None:
@@ -210,6 +221,7 @@ def test_ends_are_not_lost_while_the_server_is_down(bench: Rig) -> None:
     assert bench.row(failing).exit_code == 3
     ends = {span.attempt_id: span.end - span.start for span in bench.store.spans()}
     assert set(ends.values()) == {MINUTE}, "charged until it ended, not until the server was back"
+    assert {bench.row(i).ended_at for i in (ran, failing, lost)} == {span.end for span in bench.store.spans()}
     assert sorted(bench.executor.forgotten) == [f"{i}.1" for i in (ran, failing, lost)]
 
 

@@ -70,7 +70,8 @@ class Conductor:
     def act(self, state: State, now: int, ended: Iterable[str]) -> list[Event]:
         """Start what is to start, warn what is due, forget what has ended (and is recorded).
 
-        Returns the ends of attempts that this machine could not even begin (a full disk, for instance).
+        Returns the ends of attempts that this machine could not even begin (a full disk, for instance). What else it
+        refuses is said again the next time.
         """
         failed: list[Event] = []
         for attempt_id in ended:
@@ -80,16 +81,22 @@ class Conductor:
         for attempt in list(state.attempts.values()):
             if attempt.started_at is None:
                 continue
+            job = state.jobs[attempt.job_id]
             if attempt.id not in self._started:
                 try:
-                    self._start(state.jobs[attempt.job_id], attempt)
+                    self._start(job, attempt)
                 except OSError as error:
                     log.error("attempt_not_started", attempt=attempt.id, error=str(error))
-                    failed.append(AttemptExited(now, attempt.id, ExitKind.NOT_STARTED, message=str(error)))
+                    # One that an earlier server has started goes on, whatever was wrong with saying so again.
+                    if all(report.attempt_id != attempt.id for report in self.executor.poll()):
+                        failed.append(AttemptExited(now, attempt.id, ExitKind.NOT_STARTED, message=str(error)))
                     continue
             stop = attempt.stop
             if stop is not None and stop.warn_at <= now and self._ordered.get(attempt.id) != stop.kill_at:
-                self._stop(state.jobs[attempt.job_id], attempt, now)
+                try:
+                    self._stop(job, attempt, now)
+                except OSError as error:
+                    log.error("attempt_not_stopped", attempt=attempt.id, error=str(error))
         return failed
 
     def _start(self, job: Job, attempt: Attempt) -> None:
@@ -116,7 +123,10 @@ class Conductor:
             self.executor.forget(report.attempt_id)
         else:
             log.warning("unknown_attempt_ended", attempt=report.attempt_id, phase=report.phase.value)
-            self.executor.stop(StopOrder(report.attempt_id, 0, "SIGKILL", "unknown"))
+            try:
+                self.executor.stop(StopOrder(report.attempt_id, 0, "SIGKILL", "unknown"))
+            except OSError as error:
+                log.error("attempt_not_stopped", attempt=report.attempt_id, error=str(error))
 
 
 def in_order(events: Iterable[Event], earliest: int) -> list[Event]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 
 from tenure.config import Config, load, resolve
+from tenure.core.reasons import Refusal
 from tenure.engine.engine import Engine
 from tenure.executors.local import LocalExecutor
 from tenure.store.store import Store
@@ -75,8 +76,15 @@ def _lock(stack: ExitStack, data: Path) -> None:
 def _first_configuration(engine: Engine, config: Config) -> None:
     with engine.view() as state:
         configured = state.tree is not None
-    change = engine.apply(
-        config.clusters, config.policy, config.budgets, config.grants, by="tenure serve", dry_run=configured
-    )
+    try:
+        change = engine.apply(
+            config.clusters, config.policy, config.budgets, config.grants, by="tenure serve", dry_run=configured
+        )
+    except Refusal as refused:
+        if not configured:
+            raise
+        # What runs was configured otherwise and goes on: a file that cannot be applied must not stop a restart.
+        log.warning("configuration_differs", refused=str(refused), fix="change the file; tenure apply says more")
+        return
     if configured and change.changes:
         log.warning("configuration_differs", changes=change.changes, fix="run tenure apply to put it in force")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tenure.core import codec, snapshot
-from tenure.core.decisions import AttemptEnded, ClaimDropped
+from tenure.core.decisions import AttemptEnded, ClaimDropped, JobEnded
 from tenure.core.events import Event
 from tenure.core.scheduler import Result
 from tenure.core.state import State
@@ -30,10 +30,11 @@ class Writer:
     ) -> None:
         """Commit a step. The lists of what changed in ``state`` are read, not cleared."""
         seq = self.seq + 1
+        ended_at = {d.job_id: d.at for d in result.outcomes if isinstance(d, JobEnded)}
         self.store.write(
             record.batch_row(seq, self.epoch, events, result, state.now, anchor),
             jobs=[record.job_row(state.jobs[i], None) for i in sorted(state.touched_jobs) if i in state.jobs]
-            + [record.job_row(job, state.now) for job in state.ended_jobs],
+            + [record.job_row(job, ended_at[job.id]) for job in state.ended_jobs],
             attempts=self._attempts(state, result),
             spans=[record.span_row(cluster, span, seq) for cluster, span in state.closed_spans],
             evictions=self._evictions(state, seq, result),
