@@ -116,10 +116,21 @@ class ExecutorContract:
         watched.executor.start(launch)
         watched.ended()
         watched.executor.start(launch)
-        watched.executor.forget("1.1")
-        watched.executor.start(launch)
-        assert watched.report() is None
         assert (tmp_path / "count").read_text() == "ran\n"
+
+    def test_a_start_after_it_was_forgotten_reports_the_end_again(self, watched: Watched, tmp_path: Path) -> None:
+        """A leader whose database was put back from a backup still waits for an end that others have recorded."""
+        launch = launch_of(sh("echo ran >> count; exit 3"), workdir=tmp_path)
+        watched.executor.start(launch)
+        watched.ended()
+        watched.executor.forget("1.1")
+        assert watched.report() is None
+        watched.executor.start(launch)
+        report = watched.ended()
+        assert (report.phase, report.exit_codes) == (Phase.EXITED, (3,))
+        assert (tmp_path / "count").read_text() == "ran\n"
+        watched.executor.forget("1.1")
+        assert watched.report() is None
 
     # Environment
 
@@ -225,7 +236,7 @@ class ExecutorContract:
         assert watched.ended().phase is Phase.NOT_STARTED
         watched.executor.forget("1.1")
         watched.executor.start(launch_of(sh("echo ran > ran"), workdir=tmp_path))
-        assert watched.report() is None
+        assert watched.ended().phase is Phase.NOT_STARTED
         assert not (tmp_path / "ran").exists()
 
     def test_a_stop_right_after_the_start_ends_it(self, watched: Watched) -> None:

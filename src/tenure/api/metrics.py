@@ -43,15 +43,13 @@ class Exporter:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._registry = CollectorRegistry()
-        self._registry.register(_Gauges(engine, self))
+        self._registry.register(_Gauges(engine))
         self._waits = self._histogram(names.WAIT_SECONDS)
         self._passes = self._histogram(names.PASS_SECONDS)
         self._commits = self._histogram(names.STORE_COMMIT_SECONDS)
         self._evictions = self._counter(names.EVICTIONS)
         self._events = self._counter(names.EVENTS)
         self._ended = self._counter(names.JOBS_ENDED)
-        self.last_pass = 0
-        """Engine time of the last pass, ms; 0 before the first."""
         self._queued_since: dict[int, int] = {}
         with engine.view() as state:
             for job in state.jobs.values():
@@ -73,7 +71,6 @@ class Exporter:
         """Called in the engine's thread after each commit."""
         self._passes.observe(report.pass_seconds)
         self._commits.observe(report.commit_seconds)
-        self.last_pass = report.at
         for event in report.events:
             self._events.labels(_snake(type(event).__name__)).inc()
             if isinstance(event, Submitted):
@@ -101,15 +98,15 @@ class Exporter:
 
 
 class _Gauges(Collector):
-    def __init__(self, engine: Engine, exporter: Exporter) -> None:
-        self._engine, self._exporter = engine, exporter
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         with self._engine.view() as state:
             families = [_family(metric, rows(state)) for metric, rows in _FROM_STATE]
         yield from families
-        last = self._exporter.last_pass / 1000
-        yield _family(names.LAST_PASS_TIMESTAMP, iter([((), last)] if last else []))
+        # A pass that had nothing to decide is one too: an idle server is not a stuck one.
+        yield _family(names.LAST_PASS_TIMESTAMP, iter([((), self._engine.now() / 1000)]))
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Nothing is read at registration."""

@@ -44,6 +44,9 @@ def report(error: BaseException) -> int | None:
     if isinstance(error, CliError):
         say_error(str(error))
         return int(error.code)
+    if isinstance(error, OSError):
+        say_error(str(error))
+        return Exit.REFUSED
     # Whatever else can be foreseen comes out of modules that the command has imported by now.
     for name, known in (("tenure.client", _client), ("tenure.config", _config), ("tenure.store", _store)):
         if name in sys.modules and (code := known(error)) is not None:
@@ -79,8 +82,13 @@ def _config(error: BaseException) -> int | None:
 
 
 def _store(error: BaseException) -> int | None:
+    from sqlalchemy.exc import OperationalError
+
     from tenure.store import StoreError
 
+    if isinstance(error, OperationalError):
+        say_error(f"the database cannot be used: {str(error.orig).strip()}")
+        return Exit.UNREACHABLE
     if not isinstance(error, StoreError):
         return None
     say_error(str(error))

@@ -77,7 +77,13 @@ class LocalExecutor(Executor):
         attempt = self._files(launch.attempt_id)
         with self._mutex, self._gate.command():
             self._check_open()
-            if attempt.status.exists() or launch.attempt_id in self._supervised:
+            if attempt.status.exists():
+                if launch.attempt_id not in self._known:
+                    # Forgotten, by a leader whose database was put back since: it ended, and is reported again.
+                    self._remember(launch.attempt_id, attempt)
+                    self._on_change()
+                return
+            if launch.attempt_id in self._supervised:
                 return
             attempt.directory.mkdir(parents=True, exist_ok=True)
             (attempt.directory.parent / "checkpoints").mkdir(exist_ok=True)
