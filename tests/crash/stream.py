@@ -137,11 +137,13 @@ class Stream:
 
     def kill_a_supervisor(self) -> bool:
         """SIGKILL for one of the supervisors that are alive, if there is one."""
-        found = [pid for pid, words in processes(str(self.data / "runs")) if words[-1].startswith(str(self.data))]
-        if found:
+        found = {pid for pid, words in processes(str(self.data / "runs")) if words[-1].startswith(str(self.data))}
+        # A process of a job looks like its supervisor until it has become what the user wants.
+        supervisors = sorted(pid for pid in found if parent(pid) not in found)
+        if supervisors:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.random.choice(sorted(found)), signal.SIGKILL)
-        return bool(found)
+                os.kill(self.random.choice(supervisors), signal.SIGKILL)
+        return bool(supervisors)
 
     def _hear(self, beginning: str) -> str:
         while True:
@@ -243,6 +245,13 @@ class Stream:
     def _client(self) -> Client:
         lines = dict(line.split(" = ") for line in (self.data / "client.toml").read_text().splitlines())
         return Client(lines["url"].strip('"'), lines["token"].strip('"'), patience_s=0)
+
+
+def parent(pid: int) -> int:
+    """Its parent's pid, 0 when it is gone."""
+    with contextlib.suppress(OSError):
+        return int((Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+    return 0
 
 
 def processes(about: str) -> list[tuple[int, list[str]]]:
