@@ -92,6 +92,8 @@ class Run:
     launch: Launch | None
     report: Report
     since: int
+    checkpoint: int | None = None
+    """When it reported a checkpoint, on the steady clock."""
 
 
 class FakeExecutor:
@@ -141,7 +143,11 @@ class FakeExecutor:
             self.polls += 1
             self._polled.notify_all()
         self._check()
-        return [replace(run.report, age_ms=self.hands.steady - run.since) for run in self.runs.values()]
+        return [self._report(run) for run in self.runs.values()]
+
+    def _report(self, run: Run) -> Report:
+        age = None if run.checkpoint is None else self.hands.steady - run.checkpoint
+        return replace(run.report, age_ms=self.hands.steady - run.since, checkpoint_age_ms=age)
 
     def forget(self, attempt_id: str) -> None:
         self.forgotten.append(attempt_id)

@@ -86,3 +86,24 @@ def test_after_a_reboot_time_is_never_earlier_than_what_was_recorded(bench: Rig,
     assert abs(bench.engine.now() - before - 10 * MINUTE) <= 10 * MINUTE * SLEW_PPM // 1_000_000 + 1
     bench.check_recovery()
     bench.check_replay()
+
+
+@pytest.mark.parametrize("step", [0, HOUR, -HOUR])
+def test_a_checkpoint_is_reported_once_however_long_time_slews(bench: Rig, step: int) -> None:
+    job_id = bench.submit(min_runtime=0)
+    bench.hands.wall += step
+    bench.advance(5 * MINUTE)
+    bench.executor.runs[f"{job_id}.1"].checkpoint = bench.hands.steady
+    bench.advance(2 * SETTLE)
+    with bench.engine.view() as state:
+        reported = state.attempts[f"{job_id}.1"].checkpoint_at
+    seq = bench.engine.last_seq
+    for _ in range(48):
+        bench.advance(HOUR)
+    assert bench.engine.last_seq == seq, "the same checkpoint again"
+    bench.executor.runs[f"{job_id}.1"].checkpoint = bench.hands.steady
+    bench.advance(SECOND)
+    with bench.engine.view() as state:
+        latest = state.attempts[f"{job_id}.1"].checkpoint_at
+    assert reported is not None and latest is not None and latest - reported > 47 * HOUR
+    bench.check_replay()

@@ -15,6 +15,7 @@ from tenure import faults
 from tenure.core.events import AttemptExited, CheckpointReported, Event, ExitKind, ReplicasUp
 from tenure.core.model import SECOND
 from tenure.core.state import Attempt, Job, State
+from tenure.engine.clock import SLEW_PPM
 from tenure.executors.base import Executor, Launch, Phase, ReplicaLaunch, Report, StopOrder
 
 log = structlog.get_logger()
@@ -149,8 +150,10 @@ def events_of(state: State, report: Report, now: int) -> list[Event]:
     events: list[Event] = []
     if report.checkpoint_age_ms is not None:
         checkpoint = now - report.checkpoint_age_ms
-        # Ages are read at different moments: the same checkpoint may seem a little younger the next time.
-        if attempt.checkpoint_at is None or checkpoint > attempt.checkpoint_at + SECOND:
+        # The same checkpoint may seem a little younger the next time: ages are read at different moments, and
+        # engine time may slew against them.
+        tolerance = SECOND + report.checkpoint_age_ms * SLEW_PPM // 1_000_000
+        if attempt.checkpoint_at is None or checkpoint > attempt.checkpoint_at + tolerance:
             events.append(CheckpointReported(checkpoint, attempt.id))
     if attempt.running_since is None and report.phase is Phase.RUNNING:
         events.append(ReplicasUp(at, attempt.id))
