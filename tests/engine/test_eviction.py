@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from engine_kit import CLUSTER, Rig, config_of, rig
+from engine_kit import CLUSTER, Rig, config_of, rig, spec
 from real_kit import RealRig
 
 from tenure.core.lifecycle import JobState
@@ -145,6 +145,24 @@ def test_a_victim_that_ends_by_itself_before_its_warning_has_not_been_evicted(be
     bench.finish(slow, 0)
     assert bench.state_of(slow) == JobState.QUEUED.value
     assert bench.state_of(gainer) == JobState.RUNNING.value
+
+
+@pytest.mark.parametrize("between", [0, 1])
+def test_an_end_heard_of_after_the_eviction_was_decided_counts_as_it_was(bench: Rig, between: int) -> None:
+    quick = bench.submit("lab/a", 4, replicas=2, min_runtime=0)
+    bench.hands.advance(SECOND)
+    bench.executor.exit(bench.attempt_of(quick), 0, quiet=True)
+    bench.hands.advance(5)
+    gainer, _ = bench.engine.submit(spec("lab/b", replicas=2), by="ann")
+    assert bench.state_of(quick) == JobState.STOPPING.value
+    for _ in range(between):
+        bench.hands.advance(5)
+        bench.engine.submit(spec("lab/b", min_runtime=0), by="ann")
+    bench.turn()
+    assert bench.state_of(quick) == JobState.SUCCEEDED.value
+    assert bench.state_of(gainer) == JobState.RUNNING.value
+    bench.check_recovery()
+    bench.check_replay()
 
 
 def test_gpus_that_do_not_come_back_drain_their_host_and_the_plan_is_made_anew(bench: Rig) -> None:

@@ -87,7 +87,7 @@ class AttemptExited:
     """Nothing of the attempt runs any more and its GPUs are free.
 
     ``exit_codes``: one per replica, in order of (role, replica); negative is a signal. ``done``: it touched its
-    ``TENURE_DONE`` marker.
+    ``TENURE_DONE`` marker. ``ended_at``: when it ended, if that was before ``at``, the step that heard of it; else 0.
     """
 
     at: int
@@ -96,6 +96,7 @@ class AttemptExited:
     exit_codes: tuple[int, ...] = ()
     done: bool = False
     message: str = ""
+    ended_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,8 @@ class Fate:
 def fate(job: Job, attempt: Attempt, event: AttemptExited) -> Fate:
     """What happens to the job whose attempt ended so."""
     stop = attempt.stop
-    if stop is not None and event.at >= stop.warn_at:
+    # Heard of late, it may have ended before anybody decided to stop it.
+    if stop is not None and (event.ended_at or event.at) >= stop.warn_at:
         return _after_stop(job, stop.because, event)
     numbers: dict[str, Number] = {"exit_codes": event.exit_codes}
     if event.message:

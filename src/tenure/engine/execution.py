@@ -135,7 +135,15 @@ def in_order(events: Iterable[Event], earliest: int) -> list[Event]:
 
     That step may have left nothing in the log, so without this a restart could not tell that they come after it.
     """
-    return sorted((replace(event, at=max(event.at, earliest)) for event in events), key=lambda event: event.at)
+    return sorted((_not_before(event, earliest) for event in events), key=lambda event: event.at)
+
+
+def _not_before(event: Event, earliest: int) -> Event:
+    if event.at >= earliest:
+        return event
+    if isinstance(event, AttemptExited):
+        return replace(event, at=earliest, ended_at=event.at)
+    return replace(event, at=earliest)
 
 
 def events_of(state: State, report: Report, now: int) -> list[Event]:
