@@ -298,6 +298,25 @@ def test_completion_offers_jobs_and_budgets(server: TestServer) -> None:
         assert offered in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("how", "first", "second"), [((), " 0 ", " 7 "), (("--json",), '"priority":0', '"priority":7')]
+)
+def test_a_listing_that_a_program_watches_comes_again_with_every_change(
+    server: TestServer, how: tuple[str, ...], first: str, second: str
+) -> None:
+    number = submit(server, "--hold", "true")
+    watching = server.cli_process("ls", "--watch", *how)
+    assert watching.stdout is not None
+    try:
+        for wanted in (first, second):
+            while not (str(number) in (line := watching.stdout.readline()) and wanted in line):
+                assert line, "it has ended"
+            server.cli("priority", str(number), "7")
+    finally:
+        watching.kill()
+        watching.communicate()
+
+
 def test_a_watched_job_survives_a_restart_of_the_server(tmp_path: Path) -> None:
     server = TestServer(tmp_path)
     server.start()

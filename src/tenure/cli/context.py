@@ -46,9 +46,9 @@ def print_json(value: BaseModel | Iterable[BaseModel] | Any) -> None:
     print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
 
 
-def print_json_line(value: BaseModel) -> None:
+def print_json_line(value: BaseModel | Iterable[BaseModel]) -> None:
     """One line of JSON, for whoever follows."""
-    print(value.model_dump_json(), flush=True)
+    print(json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=False), flush=True)
 
 
 def _plain(value: Any) -> Any:

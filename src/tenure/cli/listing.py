@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,7 +43,9 @@ def ls(
         str | None, typer.Option(metavar="TIME", help="Submitted since then: 2h ago, or 2026-10-09T12:00:00Z.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-l", metavar="N", help="At most so many.", min=1)] = 100,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Draw it again whenever something changes.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Again whenever something changes; JSON is one listing a line.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """List jobs, newest first."""
@@ -59,10 +62,10 @@ def ls(
             )
             return list(found)
 
-        if json:
+        if watch:
+            _watch(client, jobs, json)
+        elif json:
             print_json(jobs())
-        elif watch:
-            _watch(client, jobs)
         else:
             from tenure.cli import render
 
@@ -90,13 +93,23 @@ def _since(text: str | None) -> str | None:
         raise CliError(f"since = {error.value}: write 2h, 3d, or {error.fix}") from error
 
 
-def _watch(client: Client, jobs: Callable[[], list[JobView]]) -> None:
+def _watch(client: Client, jobs: Callable[[], list[JobView]], json: bool) -> None:
+    """A screen for a terminal; a program gets the whole listing each time, as a table or as a line of JSON."""
     from rich.live import Live
 
     from tenure.cli import render
 
+    console = render.output()
     seq = client.changes(0)
-    with Live(console=render.output(), auto_refresh=False, screen=render.output().is_terminal) as live:
+    if json or not console.is_terminal:
+        while True:
+            if json:
+                print_json_line(jobs())
+            else:
+                console.print(render.job_table(jobs(), render.now_ms()))
+            sys.stdout.flush()
+            seq = client.changes(seq, _WATCH_MS)
+    with Live(console=console, auto_refresh=False, screen=True) as live:
         while True:
             live.update(render.job_table(jobs(), render.now_ms()), refresh=True)
             seq = client.changes(seq, _WATCH_MS)
