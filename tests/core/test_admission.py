@@ -98,6 +98,14 @@ REFUSED: list[tuple[dict[str, Any], Reason, str, str, str]] = [
         "8h",
         "5h52m or 5 GPUs",
     ),
+    # What counts is what it is charged: all CPUs of a host for one GPU are charged as 8 GPUs.
+    (
+        {"budget": "lab/tiny", "min_runtime": 8 * HOUR, "gpus": 1, "cpus": 64_000},
+        Reason.CONTRACT_ABOVE_ENTITLEMENT,
+        "min_runtime",
+        "8h",
+        "5h52m or fewer CPUs and less memory",
+    ),
     # Every accepted cluster must be possible: aux is smaller and protects for at most 2 h.
     ({"clusters": ("main", "aux")}, Reason.TOO_MANY_GPUS, "gpus", "8", "aux has 2"),
     (

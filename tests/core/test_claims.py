@@ -71,6 +71,7 @@ def test_a_claim_on_a_host_that_fails_is_dropped_and_planned_anew() -> None:
     assert sorted(victims(world)) == sorted([*olds, victims(world)[0]])  # the failed one was stopped once more
     world.advance(5 * MINUTE)
     assert world.job_state(j) is S.RUNNING and world.attempt(j).hosts() != [host]
+    assert (world.job(j).attempts, world.job(j).starts) == (2, 1)
 
 
 def test_gpus_that_are_not_released_drain_their_host_and_the_plan_is_made_anew() -> None:

@@ -221,6 +221,25 @@ def test_retries_back_off_longer_each_time_and_are_counted() -> None:
     assert world.job(job).attempts == 13
 
 
+def test_a_lost_attempt_that_cannot_resume_uses_up_a_retry() -> None:
+    world = World(hosts(1))
+    job = world.submit("lab/a", 8, resumable=False, retries=1)
+    world.finish(job, kind=X.LOST)
+    world.advance(MINUTE)
+    assert world.job_state(job) is S.RUNNING
+    world.finish(job, kind=X.LOST)
+    assert became(world, job) == (S.FAILED, Reason.EXECUTOR_LOST)
+
+
+def test_a_lost_attempt_that_can_resume_uses_up_no_retry() -> None:
+    world = World(hosts(1))
+    job = world.submit("lab/a", 8, resumable=True, retries=1)
+    world.finish(job, kind=X.LOST)
+    world.advance(MINUTE)
+    world.finish(job, 1)
+    assert world.job_state(job) is S.QUEUED
+
+
 def test_an_hour_that_went_well_ends_a_row_of_failures() -> None:
     world = World(hosts(1))
     job = world.submit("lab/a", 8, retries=5)

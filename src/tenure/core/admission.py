@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from tenure.core.events import ConfigApplied
 from tenure.core.model import GPU, HOUR, MINUTE, SECOND, SELF, Cluster, Host, JobSpec
-from tenure.core.placement import possible
+from tenure.core.placement import Misfit, Room, possible
 from tenure.core.reasons import Reason, Refusal
 from tenure.core.state import ClusterState, State
 from tenure.core.tree import Tree, moves
@@ -137,21 +137,30 @@ def _check_shares(state: State, spec: JobSpec) -> None:
         ask = f"ask {', '.join(dict.fromkeys(managers))} for a share" if managers else "ask an operator for a share"
         fix = f"it has no share of {', '.join(spec.clusters)}: submit with min_runtime 0 (free, evictable), or {ask}"
         raise Refusal(Reason.NO_SHARE, "budget", spec.budget, fix)
-    if not any(_worth(state.clusters[name], tree, leaf, state.policy.lookback) >= _cost(spec) for name in funded):
-        best = max(_worth(state.clusters[name], tree, leaf, state.policy.lookback) for name in funded)
-        longest = best // (spec.gpus * GPU) // MINUTE * MINUTE
-        most = best // (spec.contract.min_runtime * GPU)
-        fix = (
-            f"{spec.gpus} GPUs x {_duration(spec.contract.min_runtime)} is more than the budget's whole entitlement "
-            f"over {_duration(state.policy.lookback)} ({best // (GPU * HOUR)} GPU-hours); "
-            f"a min_runtime of {_duration(longest)} or {most} GPUs would fit"
-        )
-        shown = _duration(spec.contract.min_runtime)
-        raise Refusal(Reason.CONTRACT_ABOVE_ENTITLEMENT, "min_runtime", shown, fix)
+    lookback, wanted = state.policy.lookback, spec.contract.min_runtime
+    offers = [
+        (_worth(state.clusters[name], tree, leaf, lookback), _amount(state.clusters[name].spec, spec))
+        for name in funded
+    ]
+    if any(worth >= amount * wanted for worth, amount in offers):
+        return
+    best, amount = max(offers, key=lambda offer: offer[0])
+    by_gpus = amount == spec.gpus * GPU
+    charged = f"{spec.gpus} GPUs" if by_gpus else f"{amount / GPU:g} GPUs (what its CPUs and memory are charged as)"
+    other = f"{best // (wanted * GPU)} GPUs" if by_gpus else "fewer CPUs and less memory"
+    fix = (
+        f"{charged} x {_duration(wanted)} is more than the budget's whole entitlement "
+        f"over {_duration(lookback)} ({best // (GPU * HOUR)} GPU-hours); "
+        f"a min_runtime of {_duration(best // amount // MINUTE * MINUTE)} or {other} would fit"
+    )
+    raise Refusal(Reason.CONTRACT_ABOVE_ENTITLEMENT, "min_runtime", _duration(wanted), fix)
 
 
-def _cost(spec: JobSpec) -> int:
-    return spec.gpus * GPU * spec.contract.min_runtime
+def _amount(cluster: Cluster, spec: JobSpec) -> int:
+    """What the job is charged on empty hosts, in thousandths of a GPU."""
+    room = Room(cluster.hosts)
+    slots = room.fit(spec.roles, spec.labels)
+    return spec.gpus * GPU if isinstance(slots, Misfit) else room.amount(slots)
 
 
 def _worth(cluster: ClusterState, tree: Tree, leaf: str, lookback: int) -> int:

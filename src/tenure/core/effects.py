@@ -44,6 +44,7 @@ def open_spans(state: State, attempt: Attempt, at: int) -> None:
     cluster = state.clusters[attempt.cluster]
     attempt.started_at = at
     job = state.jobs[attempt.job_id]
+    job.starts += 1
     if job.first_started is None:
         job.first_started = at
     cluster.ledger.open_span(attempt.id, OpenSpan(attempt.leaf, attempt.user, attempt.kind, attempt.amount, at))

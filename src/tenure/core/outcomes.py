@@ -27,11 +27,12 @@ FINAL = frozenset({Reason.CANCELLED, Reason.TIMED_OUT})
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """The step that the job takes, why, and whether it backs off before it is tried again."""
+    """The step that the job takes, why, and whether it backs off before it is tried again, as one of its retries."""
 
     step: Step
     because: Because
     back_off: bool = False
+    retry: bool = False
 
 
 def fate(job: Job, attempt: Attempt, event: AttemptExited) -> Fate:
@@ -56,7 +57,7 @@ def fate(job: Job, attempt: Attempt, event: AttemptExited) -> Fate:
 def _failed(job: Job, because: Because) -> Fate:
     """It failed by itself: again while it has retries left."""
     if job.retried < job.spec.retries:
-        return Fate(Step.REQUEUE, because, back_off=True)
+        return Fate(Step.REQUEUE, because, back_off=True, retry=True)
     return Fate(Step.FAIL, because)
 
 

@@ -97,6 +97,8 @@ class Job:
     """Failed attempts in a row, which make the backing off grow."""
     retried: int = 0
     attempts: int = 0
+    starts: int = 0
+    """Attempts that were given GPUs: a claim that is dropped never runs."""
     first_started: int | None = None
     last_cluster: str = ""
     """Where it runs or ran last."""

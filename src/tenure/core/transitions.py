@@ -204,7 +204,7 @@ def _exited(state: State, attempt: Attempt, event: AttemptExited, out: list[Outc
         not_before = 0
         if decided.back_off:
             not_before = back_off(state, job, attempt, now)
-            job.retried += decided.because.reason in (Reason.FAILED, Reason.NOT_STARTED)
+            job.retried += decided.retry
         requeue(state, job, decided.because, not_before, out)
     else:
         _end(state, job, decided.because, out)

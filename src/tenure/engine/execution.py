@@ -56,7 +56,7 @@ def launch_of(job: Job, attempt: Attempt) -> Launch:
         launch=execution.launch,
         warn_signal=execution.warn_signal,
         protected_for=attempt.min_runtime,
-        restart_count=attempt.number - 1,
+        restart_count=job.starts - 1,
     )
 
 

@@ -76,7 +76,7 @@ def job_row(job: Job, ended_at: int | None) -> JobRow:
         ended_at=ended_at,
         first_start_at=job.first_started,
         evictions=job.evictions,
-        restarts=max(0, job.attempts - 1),
+        restarts=max(0, job.starts - 1),
         exit_code=(failed[0] if failed else 0) if job.exit_codes else None,
         reason=because_text(job.last),
         spec=codec.dumps(codec.plain(job.spec)),

@@ -29,10 +29,10 @@ class ReplicaLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """All that an executor needs to run an attempt. ``env`` is the user's and ours (``TENURE_*``) merged.
+    """All that an executor needs to run an attempt. ``env`` is the user's; executors add ``TENURE_*`` and the like.
 
     ``number`` counts the job's attempts from 1. ``protected_for`` ms of protection follow once all replicas are up
-    (0: unallocated). ``submitted_env``: what the user asked for only; executors add launcher variables.
+    (0: unallocated). ``restart_count``: how many attempts of the job ran before this one.
     """
 
     attempt_id: str
