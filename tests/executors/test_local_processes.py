@@ -249,6 +249,10 @@ def test_an_attempt_id_must_be_one(watched: Watched) -> None:
         watched.executor.log_path("../1", 0, "stdout")
 
 
+def test_what_jobs_write_is_closed_to_others(watched: Watched, attempt: AttemptFiles) -> None:
+    assert attempt.root.stat().st_mode & 0o007 == 0
+
+
 def test_secrets_go_when_the_attempt_is_forgotten(watched: Watched, attempt: AttemptFiles) -> None:
     watched.executor.start(launch_of(sh("exit 0"), env={"API_KEY": "hunter2"}))
     watched.ended()

@@ -51,7 +51,8 @@ class LocalExecutor(Executor):
     def __init__(self, root: Path) -> None:
         self._root = root.resolve()
         self._active = self._root / "active"
-        self._root.mkdir(parents=True, exist_ok=True)
+        # Output is nobody's business but the lab's, even in a data directory that others may look into.
+        self._root.mkdir(mode=0o750, parents=True, exist_ok=True)
         self._active.mkdir(exist_ok=True)
         self._gate = EpochGate(self._root)
         self._boot = procs.boot_id()
