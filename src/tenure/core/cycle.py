@@ -60,6 +60,8 @@ class _Pass:
         self.plans = plans
         self._fits: dict[Shape, bool] = {}
         """Shapes that fit without evictions, since the last plan."""
+        self._recent = sum(1 for at in cluster.recent_evictions if at > state.now - MINUTE)
+        """Evictions of the last minute, which the cap counts."""
         self.deferred = False
         """Whether some jobs were left to a cluster that they prefer and that can start them."""
 
@@ -89,16 +91,15 @@ class _Pass:
         for path, groups in queue.leaves.items():
             if kind is Kind.CHARGED and not self.contest.charged.entitled(path):
                 continue
-            reach = self._reach(path, kind)
             asleep = queue.asleep.get(path)
-            if asleep is not None and asleep.sleeps(self.cluster.freed, reach):
+            if asleep is not None and self.cluster.freed < asleep.wake_at and asleep.sleeps(self._reach(path, kind)):
                 continue
             queue.asleep.pop(path, None)
             live = self._live(groups.values(), kind)
             if live:
                 awake[path] = live
             else:
-                self._put_to_sleep(queue, path, reach)
+                self._put_to_sleep(queue, path, self._reach(path, kind))
         walk = _Walk(self.contest.standing(kind), awake)
         seen = dict.fromkeys(awake, len(self.plans))
         while leaf := walk.first_leaf():
@@ -113,8 +114,11 @@ class _Pass:
     def _live(self, groups: Iterable[Group], kind: Kind) -> list[Group]:
         """Groups that have a chance now; the others are parked, or left to a cluster that they prefer."""
         live = []
+        freed, there = self.cluster.freed, self._something_to_evict(kind)
         for group in groups:
-            if not self._awake(group, kind):
+            parked = group.parked
+            unchanged = parked is not None and freed - parked.freed < parked.short
+            if unchanged and not (there and parked is not None and self._overtook(group, parked, kind)):
                 continue
             if not self._ours(group, kind):
                 group.parked = None  # its turn here comes when the others have tried
@@ -125,7 +129,7 @@ class _Pass:
     def _reach(self, leaf: str, kind: Kind) -> dict[str, int]:
         """Siblings along the path of ``leaf`` with something to evict, and the margin that it reaches over them."""
         standing, index = self.contest.standing(kind), self.cluster.exposed_gpus
-        if kind is Kind.CHARGED and not index.get(standing.tree.root):
+        if not self._something_to_evict(kind):
             return {}
         return {
             sibling: most
@@ -144,18 +148,25 @@ class _Pass:
             margins = tuple(sorted({group.gpus * margin for group in groups}))
             queue.asleep[leaf] = Asleep(wake_at, reach, margins)
 
+    def _something_to_evict(self, kind: Kind) -> bool:
+        """Whether standing could matter at all."""
+        if kind is Kind.CHARGED:
+            return bool(self.cluster.exposed_gpus.get(self.contest.charged.tree.root))
+        return bool(self.cluster.unallocated_gpus)
+
     def _awake(self, group: Group, kind: Kind) -> bool:
+        """Whether something has changed that could let the group be placed."""
         parked = group.parked
         if parked is None or self.cluster.freed - parked.freed >= parked.short:
             return True
-        cluster, standing = self.cluster, self.contest.standing(kind)
-        there = cluster.exposed_gpus.get(standing.tree.root) if kind is Kind.CHARGED else cluster.unallocated_gpus
-        if not there:
-            return False
-        new = standing.outranked(group.key.leaf, group.gpus * GPU)
+        return self._something_to_evict(kind) and self._overtook(group, parked, kind)
+
+    def _overtook(self, group: Group, parked: Parked, kind: Kind) -> bool:
+        """Whether the group outranks a sibling with something to evict which it did not when it was parked."""
+        new = self.contest.standing(kind).outranked(group.key.leaf, group.gpus * GPU)
         if new <= parked.outranked:
             return False
-        index = cluster.exposed_gpus
+        index = self.cluster.exposed_gpus
         return kind is Kind.UNALLOCATED or any(index.get(sibling) for sibling in new - parked.outranked)
 
     def _ours(self, group: Group, kind: Kind) -> bool:
@@ -206,21 +217,23 @@ class _Pass:
         """
         if self.state.paused_starts:
             return Reason.PAUSED_STARTS, 1
-        room, job = self.cluster.room, self.state.jobs[group.anyone()]
-        spec, shape = job.spec, group.key.shape
+        room, shape = self.cluster.room, group.key.shape
         fits = self._fits.get(shape)
         if fits is None:
+            spec = self.state.jobs[group.anyone()].spec
             fits = self._fits[shape] = room.can_fit(spec.roles, spec.labels)
         if fits:
             return None
-        short = group.gpus - room.free_gpus - preemption.evictable_bound(self.contest, job)
+        bound = preemption.evictable_bound(self.contest, group.kind, group.key.leaf, group.gpus * GPU)
+        short = group.gpus - room.free_gpus - bound
         if short > 0:
             return Reason.WAITING_CAPACITY, short
         if not self.state.evictions_allowed():
             return Reason.PAUSED_EVICTIONS, max(1, group.gpus - room.free_gpus)
         if not self._under_cap():
             return Reason.WAITING_EVICTION_CAP, max(1, group.gpus - room.free_gpus)
-        if not preemption.room_at_most(self.contest, job).can_fit(spec.roles, spec.labels):
+        job = self.state.jobs[group.anyone()]
+        if not preemption.room_at_most(self.contest, job).can_fit(job.spec.roles, job.spec.labels):
             return Reason.WAITING_CAPACITY, 1
         return None
 
@@ -263,13 +276,13 @@ class _Pass:
             job = self.state.jobs[plan.job_id]
             self.contest.standing(job.kind).charged(job.leaf)
         victims = plan.victims if isinstance(plan, Claim) else (plan.victim,) if isinstance(plan, Stop) else ()
+        self._recent += len(victims)
         for victim in victims:
             attempt = self.state.attempts[victim.attempt_id]
             self.contest.standing(attempt.kind).charged(attempt.leaf)
 
     def _park(self, group: Group, reason: Reason, short: int = 1) -> None:
-        kind = self.state.jobs[group.anyone()].kind
-        outranked = self.contest.standing(kind).outranked(group.key.leaf, group.gpus * GPU)
+        outranked = self.contest.standing(group.kind).outranked(group.key.leaf, group.gpus * GPU)
         group.parked = Parked(reason, self.cluster.freed, short, outranked)
 
     def _under_cap(self) -> bool:
@@ -278,8 +291,7 @@ class _Pass:
         Plans are whole, so the last one of a minute may go over the cap: if it had to fit under it, smaller plans
         that come later would keep a large one waiting for ever.
         """
-        recent = sum(1 for at in self.cluster.recent_evictions if at > self.now - MINUTE)
-        return recent < self.state.policy.evictions_per_minute
+        return self._recent < self.state.policy.evictions_per_minute
 
 
 class _Walk:

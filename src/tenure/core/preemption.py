@@ -43,19 +43,19 @@ class Contest:
         return self.charged if kind is Kind.CHARGED else self.unallocated
 
 
-def evictable_bound(contest: Contest, job: Job) -> int:
-    """GPUs that evictions for ``job`` could free at most: cheap, and never too low."""
+def evictable_bound(contest: Contest, kind: Kind, leaf: str, amount: int) -> int:
+    """GPUs that evictions for a job of ``amount`` in ``leaf`` could free at most: cheap, and never too low."""
     cluster = contest.cluster
-    if job.kind is Kind.UNALLOCATED:
+    if kind is Kind.UNALLOCATED:
         return cluster.unallocated_gpus
     if not cluster.exposed_gpus.get(contest.charged.tree.root):
         return cluster.unallocated_gpus
-    outranked = contest.charged.outranked(job.leaf, margin_amount(job.spec))
-    bound = contest.bounds.get((job.leaf, outranked))
+    outranked = contest.charged.outranked(leaf, amount)
+    bound = contest.bounds.get((leaf, outranked))
     if bound is None:
-        bound = cluster.unallocated_gpus + cluster.exposed_gpus.get(job.leaf, 0)
+        bound = cluster.unallocated_gpus + cluster.exposed_gpus.get(leaf, 0)
         bound += sum(cluster.exposed_gpus.get(sibling, 0) for sibling in outranked)
-        contest.bounds[job.leaf, outranked] = bound
+        contest.bounds[leaf, outranked] = bound
     return bound
 
 

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tenure.core.ledger import Kind
 from tenure.core.model import JobSpec, Label
 from tenure.core.reasons import Reason
 
@@ -51,6 +52,7 @@ class Group:
     """Waiting jobs that are alike, each person's in order of seniority: (first submitted, id)."""
 
     key: GroupKey
+    kind: Kind
     gpus: int
     people: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     parked: Parked | None = None
@@ -77,10 +79,8 @@ class Asleep(NamedTuple):
     reach: dict[str, int]
     margins: tuple[int, ...]
 
-    def sleeps(self, freed: int, reach: dict[str, int]) -> bool:
-        """Whether nothing has changed for any of the groups."""
-        if freed >= self.wake_at:
-            return False
+    def sleeps(self, reach: dict[str, int]) -> bool:
+        """Whether none of the groups has come to outrank a sibling since."""
         for sibling, now in reach.items():
             before = self.reach.get(sibling, -1)
             if now > before and bisect_right(self.margins, now) > bisect_right(self.margins, before):
@@ -91,7 +91,8 @@ class Asleep(NamedTuple):
 class Queue:
     """Groups of one kind (charged or unallocated) of one cluster, by leaf."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
         self.leaves: dict[str, dict[GroupKey, Group]] = {}
         self.asleep: dict[str, Asleep] = {}
 
@@ -100,7 +101,7 @@ class Queue:
         groups = self.leaves.setdefault(leaf, {})
         group = groups.get(key)
         if group is None:
-            group = groups[key] = Group(key, spec.gpus)
+            group = groups[key] = Group(key, self.kind, spec.gpus)
             self.asleep.pop(leaf, None)
         insort(group.people.setdefault(spec.user, []), (submitted, job_id))
 

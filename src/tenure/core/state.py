@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from tenure.core.ledger import Kind, Ledger, Span
+from tenure.core.ledger import OCCUPANCY, Kind, Ledger, Span
 from tenure.core.lifecycle import JobState
 from tenure.core.model import GPU, Budget, Cluster, Grant, HostState, JobSpec, Policy, Slots
 from tenure.core.placement import Room
@@ -134,7 +134,7 @@ class ClusterState:
         self.spec = spec
         self.room = Room(spec.hosts)
         self.ledger = Ledger()
-        self.queues: dict[Kind, Queue] = {Kind.CHARGED: Queue(), Kind.UNALLOCATED: Queue()}
+        self.queues: dict[Kind, Queue] = {kind: Queue(kind) for kind in OCCUPANCY}
         self.hosts: dict[str, HostRecord] = {}
         self.on_host: dict[str, set[str]] = {h.name: set() for h in spec.hosts}
         """Attempts that hold or claim GPUs of a host."""
