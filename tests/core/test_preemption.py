@@ -290,3 +290,34 @@ def test_all_graces_of_a_plan_end_together() -> None:
     assert {e.release_by - e.kill_at for e in claim.victims} == {30 * SECOND}
     world.advance(3 * MINUTE)
     assert world.job_state(j) is S.RUNNING
+
+
+def test_what_an_earlier_plan_frees_too_many_serves_the_next_jobs_and_nobody_else_goes() -> None:
+    world = World(hosts(2))
+    free = [world.submit("lab/b", 8, min_runtime=0) for _ in range(2)]
+    jobs = [world.queue("lab/a", 1, min_runtime=15 * MINUTE) for _ in range(9)]
+    world.step(*jobs[:8])
+    assert len(victims(world)) == 1, "8 jobs with 1 GPU each fit on what one attempt of 8 leaves"
+    claims = [world.attempt(event.job_id) for event in jobs[:8]]
+    assert all(claim.waiting_for == {f"{victims(world)[0]}.1"} for claim in claims)
+    world.step(jobs[8])
+    assert sorted(victims(world)) == sorted(free), "the ninth needs the other one"
+    world.advance(10 * SECOND)
+    assert {world.job_state(event.job_id) for event in jobs} == {S.RUNNING}
+
+
+def test_nobody_waits_longer_for_what_is_leaving_than_for_an_eviction_of_its_own() -> None:
+    world = World(hosts(2))
+    past(world, ("lab/b", 900, OLD))
+    slow = world.submit("lab/b", 8, min_runtime=5 * MINUTE)
+    other = world.submit("lab/b", 8, min_runtime=8 * HOUR)
+    world.advance(HOUR)
+    world.submit("lab/a", 1)
+    assert victims(world) == [slow]  # it has 5 minutes, and 7 GPUs too many
+    world.finish(other)
+    fast = world.submit("lab/b", 8, min_runtime=0)
+    assert world.job_state(fast) is S.RUNNING
+    debug = world.submit("lab/a", 1, min_runtime=15 * MINUTE)
+    assert victims(world) == [slow, fast] and world.attempt(debug).waiting_for == {f"{fast}.1"}
+    world.advance(10 * SECOND)
+    assert world.job_state(debug) is S.RUNNING

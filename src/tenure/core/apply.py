@@ -25,6 +25,9 @@ def apply(state: State, plan: Plan) -> None:
                 evict(state, plan.cluster, victim, plan.at)
                 attempt.waiting_for.add(victim.attempt_id)
                 state.claims.setdefault(victim.attempt_id, set()).add(attempt.id)
+            for leaving in plan.leaving:
+                attempt.waiting_for.add(leaving)
+                state.claims.setdefault(leaving, set()).add(attempt.id)
             effects.take(state, job, attempt)
             effects.move(state, job, Step.CLAIM, plan.because)
         case Stop():

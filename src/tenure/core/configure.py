@@ -51,6 +51,7 @@ def _carry_over(state: State, cluster: ClusterState, before: ClusterState) -> No
     cluster.recent_evictions = before.recent_evictions
     cluster.exposed, cluster.exposed_gpus = before.exposed, before.exposed_gpus
     cluster.unallocated, cluster.unallocated_gpus = before.unallocated, before.unallocated_gpus
+    cluster.leaving = before.leaving
     cluster.freed = before.freed + before.spec.gpus
     names = {host.name for host in cluster.spec.hosts}
     cluster.hosts = {name: record for name, record in before.hosts.items() if name in names}

@@ -6,7 +6,7 @@ could not be placed are parked and cost nothing until what they could use has ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from tenure.core import drain, preemption
 from tenure.core.apply import apply
@@ -254,12 +254,13 @@ class _Pass:
         if found is None:
             self._park(group, Reason.WAITING_CAPACITY)
             return None
-        victims, slots = found
-        amount = room.amount(slots)
-        evicted = preemption.evictions(self.contest, job, victims, amount)
-        because = Because(Reason.STARTED_BY_EVICTION, {"victims": len(victims), "kill_at": evicted[0].kill_at})
-        name = self.cluster.spec.name
-        return Claim(self.now, job.id, _next_attempt(job), name, slots, amount, evicted, because)
+        amount = room.amount(found.slots)
+        evicted = preemption.evictions(self.contest, job, found.victims, amount)
+        gone = [a.stop.kill_at for a in found.leaving if a.stop is not None] + [e.kill_at for e in evicted]
+        because = Because(Reason.STARTED_BY_EVICTION, {"victims": len(evicted), "kill_at": max(gone)})
+        leaving = tuple(sorted(attempt.id for attempt in found.leaving))
+        name, attempt_id = self.cluster.spec.name, _next_attempt(job)
+        return Claim(self.now, job.id, attempt_id, name, found.slots, amount, evicted, because, leaving)
 
     def _start(self, job: Job, slots: tuple[Slots, ...]) -> Start:
         amount = self.cluster.room.amount(slots)
@@ -330,12 +331,3 @@ class _Walk:
 
 def _next_attempt(job: Job) -> str:
     return f"{job.id}.{job.attempts + 1}"
-
-
-def waiting_groups(state: State) -> Iterator[tuple[ClusterState, Group]]:
-    """Every group of waiting jobs with its cluster."""
-    for name in sorted(state.clusters):
-        for queue in state.clusters[name].queues.values():
-            for groups in queue.leaves.values():
-                for group in groups.values():
-                    yield state.clusters[name], group

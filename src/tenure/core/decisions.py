@@ -48,7 +48,10 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A plan with victims: GPUs are withheld, spans open when the last victim has released."""
+    """A plan with victims: GPUs are withheld, spans open when the last victim has released.
+
+    ``leaving``: attempts that go for earlier plans and free more than those need, which this one waits for as well.
+    """
 
     at: int
     job_id: int
@@ -58,6 +61,7 @@ class Claim:
     amount: int
     victims: tuple[Evict, ...]
     because: Because
+    leaving: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,11 +121,20 @@ def forget_evictable(state: State, attempt: Attempt) -> None:
                 cluster.unallocated_gpus -= attempt.gpus
 
 
+def index_leaving(cluster: ClusterState, attempt: Attempt) -> None:
+    """Keep track of who goes for a claim: what such an attempt frees beyond it is nobody's yet."""
+    if attempt.stop is not None and attempt.stop.gainer:
+        cluster.leaving[attempt.id] = attempt
+    else:
+        cluster.leaving.pop(attempt.id, None)
+
+
 def stopping(state: State, job: Job, attempt: Attempt, record: StopRecord) -> None:
     """Stop an attempt: its promise is void, nobody evicts it again; it occupies until it has released."""
     promise_over(state, attempt)
     forget_evictable(state, attempt)
     attempt.stop = record
+    index_leaving(state.clusters[attempt.cluster], attempt)
     attempt.unreleased = False
     move(state, job, Step.STOP, record.because)
     state.due(record.warn_at, Due.STOP, attempt.id)
@@ -144,6 +153,7 @@ def release(state: State, job: Job, attempt: Attempt, at: int, because: Because)
     for host in attempt.hosts():
         cluster.on_host[host].discard(attempt.id)
     cluster.freed += attempt.gpus
+    cluster.leaving.pop(attempt.id, None)
     del state.attempts[attempt.id]
     job.attempt = None
     state.ended_attempts.append((attempt, because))

@@ -135,12 +135,41 @@ def _walk(
             yield attempt
 
 
-def search(contest: Contest, job: Job) -> tuple[list[Attempt], tuple[Slots, ...]] | None:
-    """The victims whose GPUs make ``job`` fit, and the GPUs that it would get; None when there are none.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How a job would fit: who must go, who is going already and is waited for, and the GPUs that it would get."""
 
-    Unallocated ones first; within a class first sets that free at most max(8, the job's) GPUs too many.
+    victims: list[Attempt]
+    leaving: list[Attempt]
+    slots: tuple[Slots, ...]
+
+
+def search(contest: Contest, job: Job) -> Found | None:
+    """The victims whose GPUs make ``job`` fit; None when there are none.
+
+    Unallocated ones first; within a class first sets that free at most max(8, the job's) GPUs too many. What earlier
+    plans free beyond their need by the time that these victims would be gone is counted in: nobody goes for what is
+    on its way.
     """
     room = contest.cluster.room
+    found = _search_in(contest, job, room)
+    if found is None:
+        return None
+    gone_by = contest.now + max(grace_of(contest.state, attempt) for attempt in found[0])
+    leaving = [a for a in contest.cluster.leaving.values() if a.stop is not None and a.stop.kill_at <= gone_by]
+    if leaving:
+        later = room.fork()
+        for attempt in leaving:
+            later.give(attempt.slots)
+        free = later.fit(job.spec.roles, job.spec.labels)
+        fewer = _search_in(contest, job, later) if isinstance(free, Misfit) else ([], free)
+        if fewer is not None and sum(a.gpus for a in fewer[0]) < sum(a.gpus for a in found[0]):
+            hosts = {slot.host for slot in fewer[1]}
+            return Found(fewer[0], [a for a in leaving if hosts.intersection(a.hosts())], fewer[1])
+    return Found(found[0], [], found[1])
+
+
+def _search_in(contest: Contest, job: Job, room: Room) -> tuple[list[Attempt], tuple[Slots, ...]] | None:
     unallocated = [a for a in unallocated_victims(contest, job) if _on_open_host(room, a)]
     found = _search_class(room, job.spec, unallocated)
     if found is None and job.kind is Kind.CHARGED:
@@ -204,7 +233,7 @@ def evictions(contest: Contest, job: Job, victims: Sequence[Attempt], amount: in
     """The records of a plan's evictions: staggered so that all graces end together."""
     cluster, now = contest.cluster.spec, contest.now
     graces = [grace_of(contest.state, attempt) for attempt in victims]
-    kill_at = now + max(graces)
+    kill_at = now + max(graces, default=0)
     worth = amount * (job.spec.contract.min_runtime or contest.state.policy.unallocated_turn)
     total = sum(v.amount for v in victims)
     records = []

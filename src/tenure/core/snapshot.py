@@ -130,6 +130,8 @@ def _index(state: State, cluster: ClusterState, attempt: Attempt) -> None:
     for victim in attempt.waiting_for:
         state.claims.setdefault(victim, set()).add(attempt.id)
     if attempt.stop is not None:
+        if not attempt.unreleased:
+            effects.index_leaving(cluster, attempt)
         return
     if attempt.promised_until is not None:
         effects.promise(cluster, attempt, amount=attempt.amount, end=attempt.promised_until)

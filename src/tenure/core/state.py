@@ -145,6 +145,8 @@ class ClusterState:
         self.unallocated: dict[str, dict[str, Attempt]] = {}
         """Leaf -> unallocated attempts that are not being stopped."""
         self.unallocated_gpus = 0
+        self.leaving: dict[str, Attempt] = {}
+        """Attempts that are being evicted for a claim and have not released yet."""
         self.freed = 0
         """GPUs that ever became free, or evictable, or less protected: what wakes parked groups."""
         self.recent_evictions: deque[int] = deque()

@@ -52,7 +52,7 @@ def absorb(state: State, event: Event) -> list[Outcome]:
         case CancelRequested():
             _cancel(state, event, out)
         case Held() | Released() | PriorityChanged():
-            _requeue_with(state, event)
+            _requeue_with(state, event, out)
         case EvictRequested():
             attempt = state.attempts.get(event.attempt_id)
             if attempt is not None and attempt.started_at is not None and attempt.stop is None:
@@ -169,11 +169,13 @@ def _cancel(state: State, event: CancelRequested, out: list[Outcome]) -> None:
         stop(state, job.attempt, why, min(grace_of(state, job.attempt), cluster.kill_timeout), out)
 
 
-def _requeue_with(state: State, event: Held | Released | PriorityChanged) -> None:
-    """Holds and priorities: take the job out of the queue, change it, put it back."""
+def _requeue_with(state: State, event: Held | Released | PriorityChanged, out: list[Outcome]) -> None:
+    """Holds and priorities: take the job out of the queue, change it, put it back. A hold ends a claim."""
     job = state.jobs.get(event.job_id)
     if job is None:
         return
+    if isinstance(event, Held) and job.state is JobState.CLAIMING and job.attempt is not None:
+        drop_claim(state, job.attempt, Because(Reason.HELD_BY_PERSON, {"by": event.by}), out)
     waiting = job.state is JobState.QUEUED
     if waiting:
         state.dequeue(job)
@@ -271,6 +273,7 @@ def drop_claim(state: State, claim: Attempt, why: Because, out: list[Outcome]) -
 def _not_released(state: State, attempt: Attempt, out: list[Outcome]) -> None:
     """GPUs are not back after grace and kill: their hosts drain as faulty and plans that need them are dropped."""
     attempt.unreleased = True
+    state.clusters[attempt.cluster].leaving.pop(attempt.id, None)
     cluster = state.clusters[attempt.cluster]
     why = Because(Reason.NOT_RELEASED, {"attempt": attempt.id, "hosts": tuple(attempt.hosts())})
     for host in attempt.hosts():
