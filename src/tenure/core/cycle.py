@@ -88,6 +88,7 @@ class _Pass:
     def _sweep(self, kind: Kind) -> None:
         queue = self.cluster.queues[kind]
         awake: dict[str, list[Group]] = {}
+        least: dict[str, dict[str, int]] = {}
         for path, groups in queue.leaves.items():
             if kind is Kind.CHARGED and not self.contest.charged.entitled(path):
                 continue
@@ -97,7 +98,7 @@ class _Pass:
             queue.asleep.pop(path, None)
             live = self._live(groups.values(), kind)
             if live:
-                awake[path] = live
+                awake[path], least[path] = live, self._reach(path, kind)
             else:
                 self._put_to_sleep(queue, path, self._reach(path, kind))
         walk = _Walk(self.contest.standing(kind), awake)
@@ -105,11 +106,14 @@ class _Pass:
         while leaf := walk.first_leaf():
             if seen[leaf] != len(self.plans):  # what was placed since may have taken the chance of others
                 seen[leaf] = len(self.plans)
+                least[leaf] = _least(least[leaf], self._reach(leaf, kind))
                 walk.keep(leaf, [group for group in awake[leaf] if self._possible(group)])
-                continue
-            group, job = self._first_in(leaf, awake[leaf], kind)
-            if not (self._try(group, job) and group.people):
-                walk.drop(leaf, group)
+            else:
+                group, job = self._first_in(leaf, awake[leaf], kind)
+                if not (self._try(group, job) and group.people):
+                    walk.drop(leaf, group)
+            if not awake[leaf] and leaf in queue.leaves:
+                self._put_to_sleep(queue, leaf, _least(least[leaf], self._reach(leaf, kind)))
 
     def _live(self, groups: Iterable[Group], kind: Kind) -> list[Group]:
         """Groups that have a chance now; the others are parked, or left to a cluster that they prefer."""
@@ -293,6 +297,11 @@ class _Pass:
         that come later would keep a large one waiting for ever.
         """
         return self._recent < self.state.policy.evictions_per_minute
+
+
+def _least(a: dict[str, int], b: dict[str, int]) -> dict[str, int]:
+    """The smaller reach of each sibling: groups were parked at both moments, and must wake for what neither had."""
+    return {sibling: min(most, b[sibling]) for sibling, most in a.items() if sibling in b}
 
 
 class _Walk:

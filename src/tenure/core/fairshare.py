@@ -87,6 +87,7 @@ class Standing:
         self._figures: dict[str, Figures] = {}
         self._orders: dict[str, list[str]] = {}
         self._reaches: dict[str, dict[str, int]] = {}
+        self._levels: dict[str, dict[int, frozenset[str]]] = {}
         self._outranked: dict[tuple[str, int], frozenset[str]] = {}
         self._people: dict[str, dict[str, int]] = {}
 
@@ -115,6 +116,7 @@ class Standing:
             self._orders.pop(path, None)
             for child in self.tree.nodes[path].children:
                 self._reaches.pop(child, None)
+                self._levels.pop(child, None)
         self._outranked.clear()
         self._people.pop(leaf, None)
 
@@ -161,13 +163,17 @@ class Standing:
         """Every sibling along the path of ``leaf`` that it outranks with a job of ``amount``."""
         known = self._outranked.get((leaf, amount))
         if known is None:
+            levels = [self._outranked_by(child, amount) for child in self.tree.line(leaf)[1:]]
+            known = self._outranked[leaf, amount] = frozenset().union(*levels)
+        return known
+
+    def _outranked_by(self, child: str, amount: int) -> frozenset[str]:
+        """Siblings that ``child`` outranks with a job of ``amount``: what one level adds to ``outranked``."""
+        by_amount = self._levels.setdefault(child, {})
+        known = by_amount.get(amount)
+        if known is None:
             margin = self.margin(amount)
-            known = self._outranked[leaf, amount] = frozenset(
-                sibling
-                for child in self.tree.line(leaf)[1:]
-                for sibling, most in self.reaches(child).items()
-                if most >= margin
-            )
+            known = by_amount[amount] = frozenset(s for s, most in self.reaches(child).items() if most >= margin)
         return known
 
     def reaches(self, child: str) -> dict[str, int]:
