@@ -12,6 +12,7 @@ from types import FrameType
 
 import structlog
 import uvicorn
+from sqlalchemy.exc import SQLAlchemyError
 
 from tenure.api.app import create_app
 from tenure.config import load
@@ -123,7 +124,10 @@ def _keep_house(server: Server, stopping: threading.Event) -> None:
                 lookback = state.policy.lookback
         except EngineStopped:
             return
-        done = server.engine.store.compact(server.engine.now() - settings.retention, lookback)
-        log.info("history_compacted", batches=done.batches, spans=done.spans, jobs=done.jobs)
+        try:
+            done = server.engine.store.compact(server.engine.now() - settings.retention, lookback)
+            log.info("history_compacted", batches=done.batches, spans=done.spans, jobs=done.jobs)
+        except SQLAlchemyError as error:
+            log.error("history_not_compacted", error=str(error), fix="tried again in a day; or run tenure compact")
         if stopping.wait(DAY / 1000):
             return
