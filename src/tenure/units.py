@@ -164,11 +164,6 @@ def parse_cpus(text: str) -> int:
     return _parse_thousandths(text, "CPUs", "4 or 0.5")
 
 
-def parse_gpus(text: str) -> int:
-    """Thousandths of a GPU in ``8`` or ``0.5``. Raises UnitError."""
-    return _parse_thousandths(text, "GPUs", "8 or 0.5")
-
-
 def format_thousandths(amount: int) -> str:
     """GPUs or CPUs: ``8``, ``0.5``. Parses back when not negative."""
     return _decimal(amount, GPU)

@@ -27,8 +27,6 @@ BUSY_TIMEOUT = 20_000
 HIGHEST_DELETED_JOB = "highest_deleted_job"
 """The fact that keeps compaction from making an id free again."""
 
-OWN_FACTS = ("epoch", HIGHEST_DELETED_JOB)
-
 _WRITES = "tenure_writes"
 _MIGRATION_LOCK = 7_364_873
 """Key of the PostgreSQL advisory lock under which one server at a time migrates."""
@@ -197,13 +195,6 @@ class Database:
         with self._read() as connection:
             row = select(schema.meta.c.value).where(schema.meta.c.key == key)
             return connection.execute(row).scalar_one_or_none()
-
-    def set_meta(self, key: str, value: str) -> None:
-        """Keep a small fact. Raises ValueError for those that the store keeps for itself."""
-        if key in OWN_FACTS:
-            raise ValueError(f"{key} is kept by the store alone")
-        with self._write() as connection:
-            self._set(connection, key, value)
 
     def _set(self, connection: Connection, key: str, value: str) -> None:
         changed = connection.execute(update(schema.meta).where(schema.meta.c.key == key).values(value=value))
