@@ -171,18 +171,21 @@ def search(contest: Contest, job: Job) -> Found | None:
 
 def _search_in(contest: Contest, job: Job, room: Room) -> tuple[list[Attempt], tuple[Slots, ...]] | None:
     unallocated = [a for a in unallocated_victims(contest, job) if _on_open_host(room, a)]
-    found = _search_class(room, job.spec, unallocated)
+    found = smallest_set(room, job.spec, unallocated)
     if found is None and job.kind is Kind.CHARGED:
         charged = [a for a in charged_victims(contest, job) if _on_open_host(room, a)]
         if charged:
-            found = _search_class(room, job.spec, unallocated + charged)
+            found = smallest_set(room, job.spec, unallocated + charged)
     return found
 
 
-def _search_class(
+def smallest_set(
     room: Room, spec: JobSpec, candidates: Sequence[Attempt]
 ) -> tuple[list[Attempt], tuple[Slots, ...]] | None:
-    """First from those that free few too many; when their set still does, from all, and the less wasteful of both."""
+    """The first of ``candidates``, in their order, whose GPUs make a job fit, and the slots it gets; None: no such set.
+
+    First from those that free few too many; when their set still does, from all, and the less wasteful of both.
+    """
     limit = max(GENEROUS, spec.gpus)
     small = [a for a in candidates if a.gpus <= spec.gpus + limit]
     found = _greedy(room, spec, small)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tenure.core import cycle, transitions
@@ -20,13 +20,16 @@ class Result:
     plans: tuple[Plan, ...]
 
 
-def step(state: State, events: Sequence[Event], now: int) -> Result:
+def step(
+    state: State, events: Sequence[Event], now: int, decide: Callable[[State], Sequence[Plan]] = cycle.run
+) -> Result:
     """Let ``events`` happen in order, let time pass until ``now``, then run one pass.
 
-    Event times before the last recorded time count as that time, later ones than ``now`` as ``now``.
+    Event times before the last recorded time count as that time, later ones than ``now`` as ``now``. ``decide`` is the
+    pass: Tenure's own, unless a simulation compares it with another policy's.
     """
     outcomes = absorb(state, events, now)
-    plans = cycle.run(state) if state.tree is not None else []
+    plans = decide(state) if state.tree is not None else ()
     return Result(outcomes, tuple(plans))
 
 

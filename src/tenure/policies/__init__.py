@@ -1,0 +1,1 @@
+"""What orders and who may evict whom: Tenure's own policy and, for comparison, those that labs run today."""
