@@ -44,6 +44,9 @@ TEMPLATES: dict[Reason, str] = {
     "[, and {recent} happened in the last one].",
     Reason.WAITING_CLAIM: "Waiting for its GPUs: [{victims:names}|others] must release them first"
     "[, by {kill_at:time}].",
+    Reason.WAITING_TEAM_CAP: "Waiting: the protected GPUs of its team are at their cap[ in {cluster}].",
+    Reason.WAITING_TURN: "Waiting for its turn: jobs that came before it start first[ in {cluster}].",
+    Reason.WAITING_RESERVED: "Waiting: it would delay the job that is first in line[ in {cluster}].",
     Reason.HELD_BY_PERSON: "Held by [{by}|a person] until somebody releases it.",
     Reason.HELD_NO_SHARE: "Held: [{budget}|its budget] has no share[ of {cluster}] now, so nothing charged can "
     "start in it.",
@@ -53,6 +56,8 @@ TEMPLATES: dict[Reason, str] = {
     Reason.PAUSED_EVICTIONS: "Waiting: evictions are paused[ by {by}], and it fits only with evictions.",
     Reason.EVICTED_STANDING: f"Evicted[ for job {{gainer}}]: [{{first}}|another budget] comes first{_RATIOS}.",
     Reason.EVICTED_PRIORITY: "Evicted for [job {gainer}|a job] of the same budget, which has the higher priority"
+    "[: {gainer_priority} against {victim_priority}].",
+    Reason.EVICTED_LEVEL: "Evicted for [job {gainer}|a job] with a higher priority"
     "[: {gainer_priority} against {victim_priority}].",
     Reason.EVICTED_UNALLOCATED: "Evicted[ for job {gainer}][ ({gainer_gpus} GPUs)]: it ran unallocated, and charged "
     "jobs come first.",

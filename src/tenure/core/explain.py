@@ -15,6 +15,8 @@ from tenure.core.state import Attempt, Job, State, protected
 
 NAMED = 3
 """Attempts that a reason names at most."""
+OTHER_POLICIES = frozenset({Reason.WAITING_TEAM_CAP, Reason.WAITING_TURN, Reason.WAITING_RESERVED})
+"""What only the policies that this one is compared with let jobs wait for; the reason is all that they leave."""
 
 
 class Explainer:
@@ -77,6 +79,8 @@ def _waiting(contest: Contest, job: Job, parked: Reason | None) -> Because:
     """Why a job that could be tried is not placed in this cluster."""
     state, cluster, spec = contest.state, contest.cluster, job.spec
     name = cluster.spec.name
+    if parked in OTHER_POLICIES:
+        return Because(parked, {"cluster": name})
     misfit = cluster.room.fit(spec.roles, spec.labels)
     if not isinstance(misfit, Misfit):
         return Because(Reason.WAITING_NEW, {"cluster": name})

@@ -14,6 +14,7 @@ EVICTED = frozenset(
     {
         Reason.EVICTED_STANDING,
         Reason.EVICTED_PRIORITY,
+        Reason.EVICTED_LEVEL,
         Reason.EVICTED_UNALLOCATED,
         Reason.EVICTED_DRAIN,
         Reason.EVICTED_BY_PERSON,

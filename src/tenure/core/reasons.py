@@ -27,6 +27,9 @@ class Reason(StrEnum):
     WAITING_CPU_MEMORY = "waiting_cpu_memory"
     WAITING_EVICTION_CAP = "waiting_eviction_cap"
     WAITING_CLAIM = "waiting_claim"
+    WAITING_TEAM_CAP = "waiting_team_cap"
+    WAITING_TURN = "waiting_turn"
+    WAITING_RESERVED = "waiting_reserved"
     HELD_BY_PERSON = "held_by_person"
     HELD_NO_SHARE = "held_no_share"
     BACKING_OFF = "backing_off"
@@ -35,6 +38,7 @@ class Reason(StrEnum):
     # evictions and stops
     EVICTED_STANDING = "evicted_standing"
     EVICTED_PRIORITY = "evicted_priority"
+    EVICTED_LEVEL = "evicted_level"
     EVICTED_UNALLOCATED = "evicted_unallocated"
     EVICTED_DRAIN = "evicted_drain"
     EVICTED_BY_PERSON = "evicted_by_person"
