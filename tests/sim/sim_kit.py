@@ -82,6 +82,11 @@ class Script:
         return ()
 
 
+def script(jobs: Sequence[tuple[int, Work]], cancels: Sequence[tuple[int, int]], seed: int) -> Script:
+    """The same for every seed."""
+    return Script(jobs, cancels)
+
+
 class Watch:
     """Asserts the invariants after every step."""
 
@@ -104,7 +109,15 @@ def setup_of(
     jobs: Sequence[tuple[int, Work]], *, gpus: int = 16, cancels: Sequence[tuple[int, int]] = (), **more: object
 ) -> Setup:
     made = Setup(
-        "test", (make_cluster(gpus),), TREE, partial(Script, jobs, cancels), AsSigned, "budgets", 0, DAY, faults=NEVER
+        "test",
+        (make_cluster(gpus),),
+        TREE,
+        partial(script, jobs, cancels),
+        AsSigned.under,
+        "budgets",
+        0,
+        DAY,
+        faults=NEVER,
     )
     return replace(made, warmup=0, **more)  # type: ignore[arg-type]
 

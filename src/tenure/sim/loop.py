@@ -50,8 +50,8 @@ class Simulation:
 
     def __init__(self, setup: Setup, observe: Observer | None = None) -> None:
         self.setup = setup
-        self.workload = setup.workload()
-        self.claims = setup.claims()
+        self.workload = setup.workload(setup.seed)
+        self.claims = setup.claims(setup.policy, setup.seed)
         policy = by_name(setup.policy, **setup.options)
         hosts = {c.name: tuple((h.name, h.gpus) for h in c.hosts) for c in setup.clusters}
         end = setup.start + setup.duration

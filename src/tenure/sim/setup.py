@@ -29,7 +29,7 @@ class Faults:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One run. ``workload`` and ``claims`` make fresh ones, so that a run can be repeated.
+    """One run. ``workload`` (of a seed) and ``claims`` (of a policy and a seed) make fresh ones, to run it again.
 
     ``policy``: the name of a policy and its options. ``scheduling``: the core's settings. ``duration`` and ``warmup``
     in ms; metrics leave the warm-up out. ``settings``: what was varied, for people.
@@ -38,8 +38,8 @@ class Setup:
     title: str
     clusters: tuple[Cluster, ...]
     budgets: tuple[Budget, ...]
-    workload: Callable[[], Workload]
-    claims: Callable[[], Claims]
+    workload: Callable[[int], Workload]
+    claims: Callable[[str, int], Claims]
     policy: str
     seed: int
     duration: int

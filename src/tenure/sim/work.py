@@ -108,6 +108,11 @@ class Claims(Protocol):
 class AsSigned:
     """The contract as it is: what people submit under Tenure."""
 
+    @classmethod
+    def under(cls, policy: str, seed: int) -> AsSigned:
+        """Under any policy."""
+        return cls()
+
     def spec(self, at: int, work: Work) -> JobSpec:
         return work.spec
 
