@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+
+from tenure.policies.backfill import Backfill
 from tenure.policies.base import Policy
 from tenure.policies.budgets import Budgets
+from tenure.policies.fifo import Fifo
+from tenure.policies.priority import PriorityCaps
 
-NAMES = ("budgets",)
+_MAKERS: dict[str, Callable[..., Policy]] = {policy.name: policy for policy in (Budgets, PriorityCaps, Fifo, Backfill)}
+NAMES = tuple(_MAKERS)
 
 
 def by_name(name: str, **settings: int) -> Policy:
-    """The policy of that name. Raises ValueError naming those that there are."""
-    if name not in NAMES or settings:
+    """The policy of that name with its settings. Raises ValueError naming those that there are."""
+    maker = _MAKERS.get(name)
+    if maker is None:
         raise ValueError(f"policy = {name}: there are {', '.join(NAMES)}")
-    return Budgets()
+    known = list(inspect.signature(maker).parameters)
+    for setting in settings:
+        if setting not in known:
+            raise ValueError(f"policy {name} has no setting {setting}; it has {', '.join(known) or 'none'}")
+    return maker(**settings)

@@ -1,0 +1,230 @@
+"""First come, first served with EASY backfilling: the oldest job has a reservation, which others must respect.
+
+A. W. Mu'alem and D. G. Feitelson: Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling the
+IBM SP2 with Backfilling. IEEE Transactions on Parallel and Distributed Systems 12(6), 2001.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tenure.core.apply import apply
+from tenure.core.decisions import Plan, Start
+from tenure.core.model import HOUR, MINUTE, Slots
+from tenure.core.placement import Room
+from tenure.core.queue import Group, Shape
+from tenure.core.reasons import Reason
+from tenure.core.state import Attempt, ClusterState, Job, State
+from tenure.policies import line, moves
+from tenure.policies.standstill import Standstill
+
+
+class Backfill:
+    """The oldest job that does not fit is expected to start at its *shadow time*, when enough of what runs has ended.
+
+    Another one may start before it if it ends by then, or if the oldest still fits at the shadow time beside it. Every
+    job is expected to run to its limit: its timeout, or ``default_limit`` where it has none. Nobody is evicted.
+
+    ``default_limit``, ``allowance`` (for coming up and shutting down, on top of every limit) in ms. Raises ValueError
+    for settings that are not possible.
+    """
+
+    name = "backfill"
+
+    def __init__(self, default_limit: int = 24 * HOUR, allowance: int = 5 * MINUTE) -> None:
+        if default_limit <= 0:
+            raise ValueError(f"default_limit = {default_limit}: must be more than 0")
+        if allowance < 0:
+            raise ValueError(f"allowance = {allowance}: must be 0 or more")
+        self.default_limit = default_limit
+        self.allowance = allowance
+        self._still: Standstill | None = None
+
+    def run(self, state: State) -> list[Plan]:
+        if self._still is not None and self._still.lasts(state):
+            return []
+        self._still = None
+        if state.paused_starts:
+            for group in line.whole(state):
+                line.say(state, group, Reason.PAUSED_STARTS)
+            return []
+        one = _Pass(self, state)
+        one.run()
+        ends = [reserved.first_end for reserved in one.reserved.values()]
+        self._still = Standstill(state, one.passed, min(ends, default=None))
+        return one.plans
+
+    def protected(self, attempt: Attempt, now: int) -> bool:
+        return True
+
+    def withheld(self, state: State) -> int:
+        """What jobs could use that would delay the oldest."""
+        return moves.usable(state)
+
+    def length(self, job: Job) -> int:
+        """How long an attempt of the job is expected to hold its GPUs at most, ms."""
+        return (job.spec.timeout or self.default_limit) + self.allowance
+
+    def end(self, state: State, attempt: Attempt) -> int:
+        """When an attempt is expected to end, ms UTC, always after now.
+
+        One that runs past its expected length is expected to take twice as long, and twice that again. (Systems that
+        predict lengths correct them in steps, too; with a true limit the difference is a few seconds of shutting down.)
+        """
+        length = self.length(state.jobs[attempt.job_id])
+        since = attempt.planned_at
+        return since + (length << ((state.now - since) // length).bit_length())
+
+
+@dataclass(slots=True)
+class Reservation:
+    """What is kept for the oldest job of a cluster.
+
+    ``at``: its shadow time. ``room``: the room as it will be then, without the job. ``first_end``: when the first of
+    those who are expected to make room for it should have ended. ``beside``: for each shape the slots that a job may
+    take for longer, None when there are none; since the last plan.
+    """
+
+    job: Job
+    at: int
+    room: Room
+    slots: tuple[Slots, ...]
+    first_end: int
+    beside: dict[Shape, tuple[Slots, ...] | None] = field(default_factory=dict)
+
+    def may_keep(self, now: Room, job: Job, shape: Shape) -> tuple[Slots, ...] | None:
+        """Slots that are free now and that the job may hold past the shadow time."""
+        if shape not in self.beside:
+            self.beside[shape] = self._look(now, job)
+        return self.beside[shape]
+
+    def _look(self, now: Room, job: Job) -> tuple[Slots, ...] | None:
+        slots = moves.find(now, job)
+        if slots is None or self._fits_beside(slots):
+            return slots
+        spare = now.fork()
+        spare.take(self.slots)
+        return moves.find(spare, job)
+
+    def _fits_beside(self, slots: Iterable[Slots]) -> bool:
+        trial = self.room.fork()
+        trial.take(slots)
+        return trial.can_fit(self.job.spec.roles, self.job.spec.labels)
+
+    def keep_off(self, slots: tuple[Slots, ...]) -> None:
+        """Somebody holds these past the shadow time."""
+        self.room.take(slots)
+        self.slots = moves.find(self.room, self.job) or self.slots
+
+
+class _Pass:
+    """One pass: the line from its head until every cluster has a reservation, then whoever respects it."""
+
+    def __init__(self, policy: Backfill, state: State) -> None:
+        self.policy = policy
+        self.state = state
+        self.plans: list[Plan] = []
+        self.reserved: dict[str, Reservation] = {}
+        self.passed: dict[int, Group] = {}
+        """Jobs at the head of a line that cannot start."""
+        self._fits: dict[tuple[str, Shape], bool] = {}
+
+    def run(self) -> None:
+        waiting = line.whole(self.state)
+        while first := line.oldest((group for group in waiting if self._unreserved(group)), self.passed):
+            job = self.state.jobs[first.job_id]
+            if not self._try(job, first.group):
+                self.passed[job.id] = first.group
+                self._reserve(job)
+        behind = [(each, group) for group in waiting if group.people for each in self._candidates(group)]
+        for (_, job_id), group in sorted(behind, key=lambda one: one[0]):
+            self._try(self.state.jobs[job_id], group)
+        for group in waiting:
+            if group.people:
+                fits = any(self._fits_now(cluster, group) for cluster in self._clusters(group))
+                line.say(self.state, group, Reason.WAITING_RESERVED if fits else Reason.WAITING_CAPACITY)
+
+    def _clusters(self, group: Group) -> list[ClusterState]:
+        clusters = self.state.clusters
+        return [clusters[name] for name in group.key.shape.clusters if name in clusters]
+
+    def _unreserved(self, group: Group) -> bool:
+        return bool(group.people) and any(c.spec.name not in self.reserved for c in self._clusters(group))
+
+    def _candidates(self, group: Group) -> list[tuple[int, int]]:
+        """Jobs of a group, as (submitted, id), that could start now as far as one can tell without trying."""
+        longest = -1
+        for cluster in self._clusters(group):
+            if self._fits_now(cluster, group):
+                reserved = self.reserved.get(cluster.spec.name)
+                some = self.state.jobs[group.anyone()]
+                if reserved is None or reserved.may_keep(cluster.room, some, group.key.shape) is not None:
+                    return [each for jobs in group.people.values() for each in jobs]
+                longest = max(longest, reserved.at - self.state.now)
+        if longest < 0:
+            return []
+        jobs, length = self.state.jobs, self.policy.length
+        return [each for line in group.people.values() for each in line if length(jobs[each[1]]) <= longest]
+
+    def _fits_now(self, cluster: ClusterState, group: Group) -> bool:
+        key = cluster.spec.name, group.key.shape
+        known = self._fits.get(key)
+        if known is None:
+            spec = self.state.jobs[group.anyone()].spec
+            known = self._fits[key] = cluster.room.can_fit(spec.roles, spec.labels)
+        return known
+
+    def _try(self, job: Job, group: Group) -> bool:
+        """Start the job in the first cluster that it lists and that can take it without delaying the oldest."""
+        for cluster in self._clusters(group):
+            plan = self._plan(cluster, job, group) if self._fits_now(cluster, group) else None
+            if plan is not None:
+                apply(self.state, plan)
+                self.plans.append(plan)
+                self._fits.clear()
+                return True
+        return False
+
+    def _plan(self, cluster: ClusterState, job: Job, group: Group) -> Start | None:
+        reserved = self.reserved.get(cluster.spec.name)
+        if reserved is None:
+            return moves.start_in(self.state, cluster, job)
+        end = self.state.now + self.policy.length(job)
+        if end <= reserved.at:
+            reserved.beside.clear()
+            reserved.first_end = min(reserved.first_end, end)
+            return moves.start_in(self.state, cluster, job)
+        slots = reserved.may_keep(cluster.room, job, group.key.shape)
+        if slots is None:
+            return None
+        reserved.beside.clear()
+        reserved.keep_off(slots)
+        return moves.start(self.state, cluster, job, slots)
+
+    def _reserve(self, job: Job) -> None:
+        """Keep room for the job where it can be expected first, of the clusters that keep none for another."""
+        best: Reservation | None = None
+        where = ""
+        for name in job.spec.clusters:
+            if name in self.state.clusters and name not in self.reserved:
+                found = self._shadow(self.state.clusters[name], job)
+                if found is not None and (best is None or found.at < best.at):
+                    best, where = found, name
+        if best is not None:
+            self.reserved[where] = best
+
+    def _shadow(self, cluster: ClusterState, job: Job) -> Reservation | None:
+        """When the job fits as attempts come to their expected ends, one after the other; None: not even then."""
+        state, spec = self.state, job.spec
+        here = (attempt for attempt in state.attempts.values() if attempt.cluster == cluster.spec.name)
+        ends = sorted((self.policy.end(state, attempt), attempt.id) for attempt in here)
+        room = cluster.room.fork()
+        for n, (end, attempt_id) in enumerate(ends):
+            room.give(state.attempts[attempt_id].slots)
+            if n + 1 < len(ends) and ends[n + 1][0] == end:
+                continue
+            if room.can_fit(spec.roles, spec.labels):
+                slots = moves.find(room, job)
+                return Reservation(job, end, room, slots, ends[0][0]) if slots is not None else None
+        return None

@@ -1,0 +1,186 @@
+"""One greedy pass: in the order of a policy's rules, whatever fits starts; what does not is skipped.
+
+A job that does not fit evicts the smallest sufficient set of those that it outranks. Groups that could not be placed
+are parked until enough GPUs have become free, so that a pass costs what changed.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+from tenure.core.apply import apply
+from tenure.core.decisions import Claim, Plan, Start
+from tenure.core.ledger import Kind
+from tenure.core.placement import Room
+from tenure.core.preemption import smallest_set
+from tenure.core.queue import Group, GroupKey, Shape
+from tenure.core.reasons import Reason
+from tenure.core.state import Attempt, ClusterState, Job, State
+from tenure.policies import moves
+from tenure.policies.rules import Rules
+
+
+def run(rules: Rules, state: State) -> list[Plan]:
+    """A pass at ``state.now``. The returned plans have been applied."""
+    plans = moves.empty_draining(state, rules.protected)
+    awake: dict[tuple[Kind, GroupKey], Group] = {}
+    for cluster, group in moves.groups(state):
+        parked = group.parked
+        if parked is None or cluster.freed - parked.freed >= parked.short:
+            awake[group.kind, group.key] = group
+    if awake:
+        _Sweep(rules, state, plans).run(list(awake.values()))
+    return plans
+
+
+class _Sweep:
+    """Tries every group that may have a chance, once for each job of it that starts."""
+
+    def __init__(self, rules: Rules, state: State, plans: list[Plan]) -> None:
+        self.rules = rules
+        self.state = state
+        self.plans = plans
+        self._views: dict[str, _View] = {}
+
+    def run(self, awake: list[Group]) -> None:
+        line = [(self._first(group), n, group) for n, group in enumerate(awake)]
+        heapify(line)
+        while line:
+            (*_, job_id), n, group = heappop(line)
+            plan = self._place(group, self.state.jobs[job_id])
+            if plan is not None:
+                apply(self.state, plan)
+                self.plans.append(plan)
+                self._views[plan.cluster].placed(self.state.jobs[job_id])
+                if group.people:
+                    heappush(line, (self._first(group), n, group))
+
+    def _first(self, group: Group) -> tuple[int, ...]:
+        """The order of the group's first job, and its id."""
+        jobs = self.state.jobs
+        return min((*self.rules.order(jobs[job_id]), job_id) for _, (_, job_id) in group.heads())
+
+    def _place(self, group: Group, job: Job) -> Start | Claim | None:
+        """How the first cluster that the job lists and that can start it does so; else its groups are parked."""
+        tried = []
+        for cluster, there in moves.places(self.state, group.kind, group.key):
+            found = self._view(cluster).plan(there, job)
+            if isinstance(found, Start | Claim):
+                return found
+            tried.append((cluster, there, *found))
+        for cluster, there, reason, short in tried:
+            moves.park(cluster, there, reason, short)
+        return None
+
+    def _view(self, cluster: ClusterState) -> _View:
+        view = self._views.get(cluster.spec.name)
+        if view is None:
+            view = self._views[cluster.spec.name] = _View(self.rules, self.state, cluster)
+        return view
+
+
+class _View:
+    """One cluster during a sweep: who holds it, and what was found out since the last plan."""
+
+    def __init__(self, rules: Rules, state: State, cluster: ClusterState) -> None:
+        self.rules = rules
+        self.state = state
+        self.cluster = cluster
+        self.running: dict[str, int] = {}
+        """Leaf -> protected GPUs."""
+        self.loose: list[Attempt] = []
+        """Attempts that are not protected."""
+        for attempt in state.attempts.values():
+            if attempt.cluster == cluster.spec.name:
+                self._sort(attempt)
+        self._fits: dict[Shape, bool] = {}
+        self._below: dict[int, tuple[list[Attempt], list[Attempt], int]] = {}
+        self._rooms: dict[int, Room] = {}
+
+    def _sort(self, attempt: Attempt) -> None:
+        if self.rules.protected(attempt, self.state.now):
+            self.running[attempt.leaf] = self.running.get(attempt.leaf, 0) + attempt.gpus
+        else:
+            self.loose.append(attempt)
+
+    def placed(self, job: Job) -> None:
+        """A plan for the job was applied."""
+        assert job.attempt is not None
+        self._sort(job.attempt)
+        self._fits.clear()
+        self._below.clear()
+        self._rooms.clear()
+
+    def plan(self, group: Group, job: Job) -> Start | Claim | tuple[Reason, int]:
+        """How the job could be placed here now; else why not, and how many GPUs must become free to change that."""
+        state, room = self.state, self.cluster.room
+        if state.paused_starts:
+            return Reason.PAUSED_STARTS, 1
+        over = self.rules.over(state, self.cluster, job, self.running.get(job.leaf, 0))
+        if over > 0:
+            return Reason.WAITING_TEAM_CAP, over
+        shape = group.key.shape
+        fits = self._fits.get(shape)
+        if fits is None:
+            fits = self._fits[shape] = room.can_fit(job.spec.roles, job.spec.labels)
+        if fits and (found := moves.start_in(state, self.cluster, job)) is not None:
+            return found
+        victims, leaving, gpus = self._outranked(job)
+        short = group.gpus - room.free_gpus - gpus
+        if short > 0 or not gpus:
+            return Reason.WAITING_CAPACITY, max(1, short)
+        if not self._without(job).can_fit(job.spec.roles, job.spec.labels):
+            return Reason.WAITING_CAPACITY, 1
+        if victims and not state.evictions_allowed():
+            return Reason.PAUSED_EVICTIONS, 1
+        return self._claim(job, victims, leaving) or (Reason.WAITING_CAPACITY, 1)
+
+    def _outranked(self, job: Job) -> tuple[list[Attempt], list[Attempt], int]:
+        """Whom the job may evict, first those who go first; who of them is leaving already; and all their GPUs."""
+        rank = self.rules.rank(job)
+        known = self._below.get(rank)
+        if known is None:
+            jobs, rules = self.state.jobs, self.rules
+            here = [a for a in self.loose if a.started_at is not None and rules.outranks(job, jobs[a.job_id])]
+            victims = [a for a in here if a.stop is None]
+            victims.sort(key=lambda a: (*rules.last(jobs[a.job_id], a), a.job_id))
+            leaving = [a for a in here if a.id in self.cluster.leaving]
+            known = self._below[rank] = victims, leaving, sum(a.gpus for a in victims) + sum(a.gpus for a in leaving)
+        return known
+
+    def _without(self, job: Job) -> Room:
+        """The room as it would be without everybody whom the job outranks."""
+        rank = self.rules.rank(job)
+        room = self._rooms.get(rank)
+        if room is None:
+            victims, leaving, _ = self._outranked(job)
+            room = self._rooms[rank] = self._later(leaving)
+            for attempt in victims:
+                room.give(attempt.slots)
+        return room
+
+    def _later(self, leaving: list[Attempt]) -> Room:
+        """The room when those have gone who are leaving; what they free beyond the claims on it is anybody's."""
+        room = self.cluster.room.fork()
+        for attempt in leaving:
+            room.give(attempt.slots)
+        return room
+
+    def _claim(self, job: Job, victims: list[Attempt], leaving: list[Attempt]) -> Claim | None:
+        later = self._later(leaving)
+        slots, chosen = moves.find(later, job), list[Attempt]()
+        if slots is None:
+            found = smallest_set(later, job.spec, [a for a in victims if self._helps(a)])
+            if found is None:
+                return None
+            chosen, slots = found
+        jobs = self.state.jobs
+        hosts = {slot.host for slot in slots}
+        evicted = [(a, self.rules.because(job, jobs[a.job_id])) for a in chosen]
+        waited_for = [a for a in leaving if hosts.intersection(a.hosts())]
+        if not chosen and not waited_for:
+            return None
+        return moves.claim(self.state, self.cluster, job, slots, evicted, waited_for)
+
+    def _helps(self, attempt: Attempt) -> bool:
+        return any(self.cluster.room.is_open(slot.host) for slot in attempt.slots)
