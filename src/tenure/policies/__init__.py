@@ -13,6 +13,13 @@ from tenure.policies.priority import PriorityCaps
 
 _MAKERS: dict[str, Callable[..., Policy]] = {policy.name: policy for policy in (Budgets, PriorityCaps, Fifo, Backfill)}
 NAMES = tuple(_MAKERS)
+DESCRIPTIONS = {
+    "budgets": "Tenure's own: budgets, contracts, hierarchical fair share",
+    "priority": "priority with per-team caps on protected GPUs and optional preemptibility",
+    "fifo": "strictly first come, first served",
+    "backfill": "first come, first served with EASY backfilling",
+}
+"""Name -> what it is, for people."""
 
 
 def by_name(name: str, **settings: int) -> Policy:
