@@ -6,7 +6,7 @@ from tenure.core import effects
 from tenure.core.decisions import Claim, Evict, Plan, Start, Stop
 from tenure.core.lifecycle import Step
 from tenure.core.model import MINUTE
-from tenure.core.state import Attempt, Due, Job, State, StopRecord
+from tenure.core.state import Attempt, Job, State, StopRecord
 
 
 def apply(state: State, plan: Plan) -> None:
@@ -47,7 +47,6 @@ def evict(state: State, cluster: str, victim: Evict, at: int) -> None:
     recent.append(at)
     while recent and recent[0] <= at - MINUTE:
         recent.popleft()
-    state.due(at + MINUTE, Due.EVICTION_CAP, cluster)
 
 
 def _attempt(state: State, job: Job, plan: Start | Claim) -> Attempt:

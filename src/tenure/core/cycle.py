@@ -6,7 +6,7 @@ could not be placed are parked and cost nothing until what they could use has ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from tenure.core import drain, preemption
 from tenure.core.apply import apply
@@ -18,7 +18,7 @@ from tenure.core.placement import Misfit
 from tenure.core.preemption import Contest
 from tenure.core.queue import Asleep, Group, Parked, Queue, Shape
 from tenure.core.reasons import Because, Reason
-from tenure.core.state import ClusterState, Job, State
+from tenure.core.state import ClusterState, Due, Job, State
 
 
 def run(state: State) -> list[Plan]:
@@ -36,18 +36,6 @@ def run(state: State) -> list[Plan]:
             return plans
 
 
-def contest_for(state: State, cluster: ClusterState) -> Contest:
-    """Both standings of a cluster at ``state.now``."""
-    ledger, tree, policy, now = cluster.ledger, state.the_tree(), state.policy, state.now
-    return Contest(
-        state,
-        cluster,
-        Standing(ledger, tree, policy, Kind.CHARGED, now),
-        Standing(ledger, tree, policy, Kind.UNALLOCATED, now),
-        now,
-    )
-
-
 class _Pass:
     """The part of a pass that one cluster has. ``passes``: those of all clusters; ``plans``: what all have made."""
 
@@ -56,7 +44,7 @@ class _Pass:
         self.cluster = cluster
         self.passes = passes
         self.now = state.now
-        self.contest = contest_for(state, cluster)
+        self.contest = Contest(state, cluster)
         self.plans = plans
         self._fits: dict[Shape, bool] = {}
         """Shapes that fit without evictions, since the last plan."""
@@ -79,7 +67,7 @@ class _Pass:
 
     def _place(self, kind: Kind) -> None:
         """Sweep until a sweep places nothing: each placement moves standings, which may wake what was parked."""
-        while True:
+        while self.cluster.queues[kind].leaves:
             before = len(self.plans)
             self._sweep(kind)
             if len(self.plans) == before:
@@ -97,20 +85,27 @@ class _Pass:
                 continue
             queue.asleep.pop(path, None)
             live = self._live(groups.values(), kind)
+            if len(live) < len(groups):
+                least[path] = self._reach(path, kind)
             if live:
-                awake[path], least[path] = live, self._reach(path, kind)
+                awake[path] = live
             else:
-                self._put_to_sleep(queue, path, self._reach(path, kind))
+                self._put_to_sleep(queue, path, least[path])
         walk = _Walk(self.contest.standing(kind), awake)
         seen = dict.fromkeys(awake, len(self.plans))
         while leaf := walk.first_leaf():
             if seen[leaf] != len(self.plans):  # what was placed since may have taken the chance of others
                 seen[leaf] = len(self.plans)
-                least[leaf] = _least(least[leaf], self._reach(leaf, kind))
-                walk.keep(leaf, [group for group in awake[leaf] if self._possible(group)])
+                possible = [group for group in awake[leaf] if self._possible(group)]
+                if len(possible) < len(awake[leaf]):
+                    least[leaf] = _least(least.get(leaf), self._reach(leaf, kind))
+                walk.keep(leaf, possible)
             else:
                 group, job = self._first_in(leaf, awake[leaf], kind)
-                if not (self._try(group, job) and group.people):
+                placed = self._try(group, job)
+                if not placed:
+                    least[leaf] = _least(least.get(leaf), self._reach(leaf, kind))
+                if not (placed and group.people):
                     walk.drop(leaf, group)
             if not awake[leaf] and leaf in queue.leaves:
                 self._put_to_sleep(queue, leaf, _least(least[leaf], self._reach(leaf, kind)))
@@ -191,8 +186,10 @@ class _Pass:
         """Whether the group's next job could be placed now; else the group is parked."""
         return self._possible(group) and self._plan(group, self.state.jobs[group.anyone()]) is not None
 
-    def _first_in(self, leaf: str, groups: Iterable[Group], kind: Kind) -> tuple[Group, Job]:
+    def _first_in(self, leaf: str, groups: Sequence[Group], kind: Kind) -> tuple[Group, Job]:
         """Rule 5 in the leaf: highest priority, person least charged, oldest first submission, id."""
+        if len(groups) == 1 and len(groups[0].people) == 1:
+            return groups[0], self.state.jobs[groups[0].anyone()]
         top = max(group.key.priority for group in groups)
         standing = self.contest.standing(kind)
         best: tuple[int, int, int] | None = None
@@ -289,6 +286,8 @@ class _Pass:
     def _park(self, group: Group, reason: Reason, short: int = 1) -> None:
         outranked = self.contest.standing(group.kind).outranked(group.key.leaf, group.gpus * GPU)
         group.parked = Parked(reason, self.cluster.freed, short, outranked)
+        if reason is Reason.WAITING_EVICTION_CAP:
+            self._await_cap()
 
     def _under_cap(self) -> bool:
         """Whether the cap per minute lets another plan evict.
@@ -298,9 +297,18 @@ class _Pass:
         """
         return self._recent < self.state.policy.evictions_per_minute
 
+    def _await_cap(self) -> None:
+        """Come back when so many evictions are a minute old that the cap lets another plan evict."""
+        cap, recent = self.state.policy.evictions_per_minute, self.cluster.recent_evictions
+        if cap and self.cluster.cap_until <= self.now:
+            self.cluster.cap_until = recent[-cap] + MINUTE
+            self.state.due(self.cluster.cap_until, Due.EVICTION_CAP, self.cluster.spec.name)
 
-def _least(a: dict[str, int], b: dict[str, int]) -> dict[str, int]:
+
+def _least(a: dict[str, int] | None, b: dict[str, int]) -> dict[str, int]:
     """The smaller reach of each sibling: groups were parked at both moments, and must wake for what neither had."""
+    if a is None:
+        return b
     return {sibling: min(most, b[sibling]) for sibling, most in a.items() if sibling in b}
 
 
@@ -322,7 +330,8 @@ class _Walk:
             return None
         leaf = path
         while self.standing.tree.nodes[leaf].children:
-            leaf = next(child for child in self.standing.order(leaf) if self.live.get(child))
+            live = [child for child in self.standing.tree.nodes[leaf].children if self.live.get(child)]
+            leaf = live[0] if len(live) == 1 else next(c for c in self.standing.order(leaf) if c in live)
         return leaf
 
     def drop(self, leaf: str, group: Group) -> None:

@@ -17,8 +17,10 @@ HISTORY = 20
 def move(state: State, job: Job, step: Step, because: Because) -> None:
     """Advance a job in the lifecycle table. Raises LifecycleError for a pair that is not in it."""
     job.state = advance(job.id, job.state, step, job.history)
-    job.history.append(f"{state.now} {step}: {because.reason}")
-    del job.history[:-HISTORY]
+    history = job.history
+    history.append(str(state.now) + " " + step + ": " + because.reason)
+    if len(history) > HISTORY:
+        del history[:-HISTORY]
     job.last = because
     state.touched_jobs.add(job.id)
 
@@ -137,8 +139,8 @@ def stopping(state: State, job: Job, attempt: Attempt, record: StopRecord) -> No
     index_leaving(state.clusters[attempt.cluster], attempt)
     attempt.unreleased = False
     move(state, job, Step.STOP, record.because)
-    state.due(record.warn_at, Due.STOP, attempt.id)
-    state.due(record.kill_at, Due.STOP, attempt.id)
+    state.signal(record.warn_at, attempt.id)
+    state.signal(record.kill_at, attempt.id)
     state.due(record.release_by, Due.RELEASE_BY, attempt.id)
 
 

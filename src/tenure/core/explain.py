@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tenure.core.cycle import contest_for
 from tenure.core.ledger import Kind
 from tenure.core.lifecycle import JobState
 from tenure.core.model import MINUTE
@@ -52,7 +51,7 @@ class Explainer:
     def _in_cluster(self, job: Job, name: str) -> Because:
         contest = self._contests.get(name)
         if contest is None:
-            contest = self._contests[name] = contest_for(self.state, self.state.clusters[name])
+            contest = self._contests[name] = Contest(self.state, self.state.clusters[name])
         if job.kind is Kind.CHARGED and not contest.charged.entitled(job.leaf):
             return Because(Reason.HELD_NO_SHARE, {"budget": job.budget, "cluster": name})
         group = contest.cluster.queues[job.kind].group_of(job.spec, job.leaf)

@@ -7,16 +7,14 @@ every change is written to the whole path. Sums are in thousandths of a GPU x ms
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
 
-from tenure.core.model import GPU, HOUR
+from tenure.core.model import GPU, HOUR, Word
 from tenure.core.series import Series
 from tenure.core.tree import line_of
 
 
-class Kind(StrEnum):
+class Kind(Word):
     CHARGED = "charged"
     UNALLOCATED = "unallocated"
     CREDIT = "credit"
@@ -103,6 +101,7 @@ class Ledger:
         self.first_record: int | None = None
         self.healthy_gpus = 0
         self._trimmed = 0
+        self._touched: dict[tuple[str, str], tuple[Account, ...]] = {}
 
     def account(self, path: str) -> Account:
         account = self.accounts.get(path)
@@ -116,10 +115,13 @@ class Ledger:
             account = self.people[leaf, user] = Account()
         return account
 
-    def touched(self, leaf: str, user: str) -> Iterator[Account]:
-        for path in line_of(leaf):
-            yield self.account(path)
-        yield self.person(leaf, user)
+    def touched(self, leaf: str, user: str) -> tuple[Account, ...]:
+        """The accounts that everything of ``user`` in ``leaf`` is written to; they stay the same for ever."""
+        known = self._touched.get((leaf, user))
+        if known is None:
+            known = (*(self.account(path) for path in line_of(leaf)), self.person(leaf, user))
+            self._touched[leaf, user] = known
+        return known
 
     def open_span(self, attempt_id: str, span: OpenSpan) -> None:
         """GPUs were assigned at ``span.start``. Raises ValueError when the attempt has an open span already."""
@@ -144,8 +146,9 @@ class Ledger:
     def promise(self, leaf: str, user: str, kind: Kind, *, fixed: int = 0, amount: int = 0, end: int = 0) -> None:
         """Change what is promised: ``fixed`` amount x ms, and ``amount`` until ``end``; negative takes away."""
         for account in self.touched(leaf, user):
-            account.promised[kind].fixed += fixed
-            account.promised[kind].run(amount, end)
+            promise = account.promised[kind]
+            promise.fixed += fixed
+            promise.run(amount, end)
 
     def set_allocations(self, allocations: dict[str, int], healthy_gpus: int, at: int) -> None:
         """Today's allocation numerators and healthy GPUs hold from ``at`` on; the past is not rewritten."""

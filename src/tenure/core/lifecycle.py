@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
+
+from tenure.core.model import Word
 
 
-class JobState(StrEnum):
+class JobState(Word):
     QUEUED = "queued"
     CLAIMING = "claiming"
     STARTING = "starting"
@@ -33,7 +34,7 @@ class JobState(StrEnum):
         return self in _OCCUPYING
 
 
-class Step(StrEnum):
+class Step(Word):
     """What can happen to a job."""
 
     START = "start"

@@ -17,6 +17,13 @@ MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
+
+class Word(StrEnum):
+    """A word of a closed list. Hashed as the string that it equals, which costs a tenth of what ``Enum`` asks for."""
+
+    __hash__ = str.__hash__
+
+
 SELF = "self"
 """Name of the implicit child of every inner budget: what its other children leave over."""
 
@@ -118,7 +125,7 @@ class Host:
         return None
 
 
-class HostState(StrEnum):
+class HostState(Word):
     HEALTHY = "healthy"
     DRAINING = "draining"
     REPAIRING = "repairing"

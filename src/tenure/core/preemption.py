@@ -6,7 +6,8 @@ The search is a transaction on a fork of the room: nothing changes until the pla
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 from tenure.core.decisions import Evict
 from tenure.core.fairshare import Standing
@@ -20,19 +21,27 @@ GENEROUS = 8
 """Whole GPUs that a set of victims may free too many before a larger set is looked at last (rule 8)."""
 
 
-@dataclass(slots=True)
 class Contest:
-    """What decides a contest for GPUs in one cluster now: the state and both standings."""
+    """What decides a contest for GPUs in one cluster at ``state.now``: the state and both standings."""
 
-    state: State
-    cluster: ClusterState
-    charged: Standing
-    unallocated: Standing
-    now: int
-    rooms: dict[tuple[Kind, frozenset[str], tuple[str, int] | None], Room] = field(default_factory=dict)
-    """Rooms as they would be without everything that may be evicted, by what that depends on."""
+    def __init__(self, state: State, cluster: ClusterState) -> None:
+        self.state = state
+        self.cluster = cluster
+        self.now = state.now
+        self.rooms: dict[tuple[Kind, frozenset[str], tuple[str, int] | None], Room] = {}
+        """Rooms as they would be without everything that may be evicted, by what that depends on."""
+        self.bounds: dict[tuple[str, frozenset[str]], int] = {}
 
-    bounds: dict[tuple[str, frozenset[str]], int] = field(default_factory=dict)
+    @cached_property
+    def charged(self) -> Standing:
+        return self._standing(Kind.CHARGED)
+
+    @cached_property
+    def unallocated(self) -> Standing:
+        return self._standing(Kind.UNALLOCATED)
+
+    def _standing(self, kind: Kind) -> Standing:
+        return Standing(self.cluster.ledger, self.state.the_tree(), self.state.policy, kind, self.now)
 
     def moved(self) -> None:
         """A plan was applied: what may be evicted is different now."""

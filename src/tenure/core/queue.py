@@ -6,7 +6,7 @@ placed none of it can, and the group is *parked* until something it could use ha
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_right, insort
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -95,6 +95,8 @@ class Queue:
         self.kind = kind
         self.leaves: dict[str, dict[GroupKey, Group]] = {}
         self.asleep: dict[str, Asleep] = {}
+        self._where: dict[int, Group] = {}
+        """Job -> the group that it waits in."""
 
     def add(self, job_id: int, spec: JobSpec, leaf: str, submitted: int) -> None:
         key = GroupKey(leaf, spec.priority, shape_of(spec))
@@ -104,23 +106,22 @@ class Queue:
             group = groups[key] = Group(key, self.kind, spec.gpus)
             self.asleep.pop(leaf, None)
         insort(group.people.setdefault(spec.user, []), (submitted, job_id))
+        self._where[job_id] = group
 
-    def discard(self, job_id: int, spec: JobSpec, leaf: str, submitted: int) -> None:
+    def discard(self, job_id: int, user: str, submitted: int) -> None:
         """Take a job out; nothing happens when it is not here."""
-        key = GroupKey(leaf, spec.priority, shape_of(spec))
-        groups = self.leaves.get(leaf, {})
-        group = groups.get(key)
+        group = self._where.pop(job_id, None)
         if group is None:
             return
-        jobs = group.people.get(spec.user, [])
-        i = bisect_left(jobs, (submitted, job_id))
-        if i == len(jobs) or jobs[i] != (submitted, job_id):
+        jobs = group.people[user]
+        jobs.remove((submitted, job_id))  # mostly the first
+        if jobs:
             return
-        del jobs[i]
-        if not jobs:
-            del group.people[spec.user]
+        del group.people[user]
         if not group.people:
-            del groups[key]
+            leaf = group.key.leaf
+            groups = self.leaves[leaf]
+            del groups[group.key]
             if not groups:
                 del self.leaves[leaf]
                 self.asleep.pop(leaf, None)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+
+from tenure.core.model import Word
 
 Number = int | str | tuple["Number", ...]
 """What may stand behind a reason: integers in the units of ``model``, names, tuples of those."""
 
 
-class Reason(StrEnum):
+class Reason(Word):
     # starts
     STARTED_FREE = "started_free"
     STARTED_BY_EVICTION = "started_by_eviction"

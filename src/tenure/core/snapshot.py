@@ -153,8 +153,8 @@ def _restore_timers(state: State) -> None:
     for attempt in state.attempts.values():
         spec = state.jobs[attempt.job_id].spec
         if attempt.stop is not None:
-            state.due(attempt.stop.warn_at, Due.STOP, attempt.id)
-            state.due(attempt.stop.kill_at, Due.STOP, attempt.id)
+            state.signal(attempt.stop.warn_at, attempt.id)
+            state.signal(attempt.stop.kill_at, attempt.id)
             if not attempt.unreleased:
                 state.due(attempt.stop.release_by, Due.RELEASE_BY, attempt.id)
         if attempt.started_at is None:

@@ -150,6 +150,8 @@ class ClusterState:
         self.freed = 0
         """GPUs that ever became free, or evictable, or less protected: what wakes parked groups."""
         self.recent_evictions: deque[int] = deque()
+        self.cap_until = 0
+        """Until when the cap on evictions holds back what was parked for it; a timer waits for that."""
         self.draining: set[str] = set()
 
     def count_exposed(self, line: tuple[str, ...], gpus: int) -> None:
@@ -173,13 +175,12 @@ class Due:
     TURN_OVER = "turn_over"
     START_TIMEOUT = "start_timeout"
     TIMEOUT = "timeout"
-    STOP = "stop"
-    """Nothing for the core to do: the engine warns or kills then."""
     RELEASE_BY = "release_by"
     BACKOFF = "backoff"
     GRANT = "grant"
     EVICTION_CAP = "eviction_cap"
     DRAIN_DEADLINE = "drain_deadline"
+    OF_ATTEMPTS = frozenset({EXPOSED, TURN_OVER, START_TIMEOUT, TIMEOUT, RELEASE_BY})
 
 
 class State:
@@ -199,6 +200,8 @@ class State:
         """Who paused, or ''."""
         self.clock_alarm = False
         self.timers: list[tuple[int, str, str]] = []
+        self.signals: list[tuple[int, str]] = []
+        """When attempts are warned or killed: nothing for the core to do, but whoever drives it wakes up for them."""
         self.claims: dict[str, set[str]] = {}
         """Victim attempt -> claims that wait for it."""
         self.complete_claims: list[str] = []
@@ -218,12 +221,42 @@ class State:
     def due(self, at: int, kind: str, key: str) -> None:
         heappush(self.timers, (at, kind, key))
 
+    def signal(self, at: int, attempt_id: str) -> None:
+        heappush(self.signals, (at, attempt_id))
+
     def pop_due(self, now: int) -> Iterator[tuple[int, str, str]]:
+        while self.signals and self.signals[0][0] <= now:
+            heappop(self.signals)
         while self.timers and self.timers[0][0] <= now:
             yield heappop(self.timers)
 
-    def next_due(self) -> int | None:
-        return self.timers[0][0] if self.timers else None
+    def next_due(self, *, signals: bool = True) -> int | None:
+        """When something next falls due. Without ``signals``: for the core alone, not for who warns and kills."""
+        while self.timers and self._stale(*self.timers[0]):
+            heappop(self.timers)
+        due = self.timers[0][0] if self.timers else None
+        while signals and self.signals and self._gone(*self.signals[0]):
+            heappop(self.signals)
+        if signals and self.signals and (due is None or self.signals[0][0] < due):
+            return self.signals[0][0]
+        return due
+
+    def _stale(self, at: int, kind: str, key: str) -> bool:
+        """Whether a timer is sure to change nothing: what it waited for has happened, or cannot happen any more."""
+        if kind not in Due.OF_ATTEMPTS:
+            return False
+        attempt = self.attempts.get(key)
+        if attempt is None:
+            return True
+        if kind == Due.RELEASE_BY:
+            return attempt.stop is None or attempt.stop.release_by != at
+        return attempt.stop is not None or (kind == Due.START_TIMEOUT and attempt.running_since is not None)
+
+    def _gone(self, at: int, attempt_id: str) -> bool:
+        """Whether a signal is out of date."""
+        attempt = self.attempts.get(attempt_id)
+        stop = attempt.stop if attempt is not None else None
+        return stop is None or at not in (stop.warn_at, stop.kill_at)
 
     def queue_of(self, job: Job, cluster: str) -> Queue:
         return self.clusters[cluster].queues[job.kind]
@@ -239,7 +272,7 @@ class State:
     def dequeue(self, job: Job) -> None:
         for name in job.spec.clusters:
             if name in self.clusters:
-                self.queue_of(job, name).discard(job.id, job.spec, job.leaf, job.submitted)
+                self.queue_of(job, name).discard(job.id, job.spec.user, job.submitted)
 
     def unpark_all(self) -> None:
         for cluster in self.clusters.values():
