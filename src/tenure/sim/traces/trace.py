@@ -1,0 +1,172 @@
+"""Opening a trace: which format it is in, its jobs and budgets, and the workload that replays them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+
+from tenure.core.model import DAY, Budget
+from tenure.sim.traces import itp, philly, sacct, supercloud, swf
+from tenure.sim.traces.budgets import team_budgets
+from tenure.sim.traces.figures import Figures, Supply, describe
+from tenure.sim.traces.files import Source, holds_files, open_sources
+from tenure.sim.traces.options import TraceOptions
+from tenure.sim.traces.records import Reading, TraceError, TraceJob
+from tenure.sim.traces.select import select
+from tenure.sim.traces.workload import TraceWorkload
+
+Reader = Callable[[Iterable[Source], Reading], Iterator[TraceJob]]
+
+READERS: dict[str, Reader] = {
+    "itp": itp.read_itp,
+    "philly": philly.read_philly,
+    "sacct": sacct.read_sacct,
+    "supercloud": supercloud.read_supercloud,
+    "swf": swf.read_swf,
+}
+_TABLES = {"itp": itp.COLUMNS, "philly": philly.COLUMNS, "supercloud": supercloud.COLUMNS}
+KNOWN = (
+    *(f"{name} (a CSV file with the columns {', '.join(columns)})" for name, columns in _TABLES.items()),
+    "sacct (what sacct --parsable2 prints, with its header line)",
+    "swf (Standard Workload Format: 18 numbers a line, comments after ;)",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A trace, ready to be replayed. ``origin``: the first ms, UTC, where the trace has dates. ``span``: ms.
+
+    ``gpus``: the cluster it is meant for. ``counts``: what the options left out or changed.
+    """
+
+    reading: Reading
+    options: TraceOptions
+    jobs: tuple[TraceJob, ...]
+    origin: int | None
+    span: int
+    gpus: int
+    counts: dict[str, int]
+    budgets: tuple[Budget, ...]
+    paths: dict[str, str]
+    """Team -> budget."""
+    pooled_teams: int = 0
+
+    @property
+    def days(self) -> int:
+        """Whole days, the last one included."""
+        return -(-self.span // DAY)
+
+    @property
+    def supply(self) -> Supply:
+        """What it asks for."""
+        return Supply(sum(job.gpu_ms for job in self.jobs), self.span)
+
+    @property
+    def figures(self) -> Figures:
+        return describe(self.jobs, self.span, self.gpus)
+
+    def notes(self) -> list[str]:
+        """What became of every row and every job, as lines for people."""
+        lines = self.reading.notes()
+        lines += [f"{count:,} jobs: {what}" for what, count in self.counts.items()]
+        if self.pooled_teams:
+            lines.append(f"{self.pooled_teams:,} small teams share one budget")
+        demand = self.supply.over(self.gpus)
+        lines.append(f"{len(self.jobs):,} jobs over {self.days} days ask for {demand:.2f} x the {self.gpus:,} GPUs")
+        return lines
+
+    def workload(self, *clusters: str) -> TraceWorkload:
+        """A fresh workload whose jobs accept these clusters, in this order."""
+        return TraceWorkload(self.jobs, self.paths, clusters, self.options)
+
+
+def open_trace(path: Path, format: str | None = None, options: TraceOptions | None = None) -> Trace:
+    """Read a file, an archive or a folder. ``format``: one of ``READERS``, or None to tell by the header.
+
+    Raises TraceError, which says what was seen and what is known, when it is no trace, cannot be read, or has no job.
+    """
+    options = options or TraceOptions()
+    reading = Reading(path=path.name)
+    jobs = _distinct(read(path, format, reading), reading)
+    if reading.dated and jobs:
+        reading.origin = min(job.submitted for job in jobs) // DAY * DAY
+    selection = select(jobs, options, reading.origin)
+    teams = team_budgets(selection.jobs, options)
+    return Trace(
+        reading,
+        options,
+        selection.jobs,
+        None if reading.origin is None else reading.origin + selection.zero,
+        selection.span,
+        selection.gpus,
+        selection.counts,
+        teams.budgets,
+        teams.paths,
+        teams.pooled,
+    )
+
+
+def read(path: Path, format: str | None, reading: Reading) -> Iterator[TraceJob]:
+    """The jobs of the trace at ``path``, in its order and its own times. Raises TraceError."""
+    if format is not None and format not in READERS:
+        raise TraceError(f"there is no trace format {format!r}; there are: {', '.join(sorted(READERS))}")
+    sources = open_sources(path)
+    if format is not None and not holds_files(path):
+        reading.format = format
+        return READERS[format](sources, reading)
+    seen: list[str] = []
+    for source in sources:
+        found, first = _detected(source)
+        if found is not None and found == (format or found):
+            reading.format = found
+            return READERS[found](chain([source], _alike(sources, found, reading)), reading)
+        reading.skipped_files.append(source.name)
+        seen.append(f"{source.name} starts with {first[:80]!r}")
+    wanted = f"the format {format}" if format else "any format known"
+    saw = "; ".join(seen[:3]) or "nothing in it"
+    raise TraceError(f"{path}: not in {wanted}: {saw}. Known are: {'; '.join(KNOWN)}")
+
+
+def _alike(sources: Iterator[Source], format: str, reading: Reading) -> Iterator[Source]:
+    for source in sources:
+        if _detected(source)[0] == format:
+            yield source
+        else:
+            reading.skipped_files.append(source.name)
+
+
+def _detected(source: Source) -> tuple[str | None, str]:
+    """The format, or None, and the first line that says something."""
+    lines = [line.strip() for line in source.head() if line.strip()]
+    first = lines[0] if lines else ""
+    columns = {name.strip().strip('"') for name in first.split(",")}
+    for name, needed in _TABLES.items():
+        if columns >= set(needed):
+            return name, first
+    if "|" in first and sacct.columns_of(first) is not None:
+        return "sacct", first
+    rows = [line for line in lines if not line.startswith(";")]
+    if (not rows and lines) or (rows and _is_swf(rows[0])):
+        return "swf", first
+    return None, first
+
+
+def _is_swf(line: str) -> bool:
+    fields = line.split()
+    return len(fields) == len(swf.FIELDS) and all(field.lstrip("-").replace(".", "", 1).isdigit() for field in fields)
+
+
+def _distinct(jobs: Iterable[TraceJob], reading: Reading) -> list[TraceJob]:
+    """Ids made unique."""
+    found: list[TraceJob] = []
+    seen: dict[str, int] = {}
+    for job in jobs:
+        times = seen[job.id] = seen.get(job.id, 0) + 1
+        if times == 1:
+            found.append(job)
+        else:
+            reading.oddities["an id that an earlier job has: numbered"] += 1
+            found.append(replace(job, id=f"{job.id}#{times}"))
+    return found
