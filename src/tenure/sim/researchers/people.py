@@ -1,0 +1,209 @@
+"""The people of a lab: whose budget, how much demand, which kinds of work, how large. Made once, from the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from tenure.sim.researchers.contracts import Signer, limit
+from tenure.sim.researchers.lab import Lab, Machines
+from tenure.sim.researchers.mix import Choice, Kind
+from tenure.sim.researchers.plans import Plan, Planner, Run, power_below
+from tenure.sim.researchers.rhythm import Calendar, Seasons
+
+
+@dataclass(slots=True)
+class Held:
+    """A job of somebody that waits or runs. Times ms UTC, durations ms.
+
+    ``since``: submitted or requeued. ``ran``: before the last requeue. ``cancel_at``: when its owner will stop it.
+    """
+
+    stream: Stream
+    run: Run
+    gpus: int
+    startup: int
+    since: int
+    patience: int
+    in_step: bool
+    started: int | None = None
+    ran: int = 0
+    cancel_at: int = -1
+    given_up: bool = False
+
+
+@dataclass(slots=True)
+class Team:
+    """The people of one budget together: what they hold or wait for, GPUs, and what that usually is."""
+
+    seasons: Seasons
+    usual: float = 0.0
+    outstanding: int = 0
+
+
+@dataclass(slots=True)
+class Stream:
+    """The charged or the unallocated work of one person.
+
+    ``usual``: the demand that is outstanding on average, GPUs. ``credit``: GPU-ms by which it was below that; negative
+    after a launch that was larger. ``open``: jobs of the present step that have not ended. ``wake_at``: when the
+    person comes back to it, -1 when no time is set.
+    """
+
+    charged: bool
+    team: Team
+    usual: float
+    kinds: Choice[Kind]
+    running: Choice[Kind]
+    """By GPU time, which is what somebody finds running at the beginning."""
+    credit: float
+    updated: int
+    outstanding: int = 0
+    plan: Plan | None = None
+    open: int = 0
+    wake_at: int = -1
+    again: list[Run] = field(default_factory=list)
+    """What was evicted and cannot resume."""
+
+
+@dataclass(slots=True)
+class Person:
+    """``shrink``: how often the next launches are halved after long waits, in GPUs (``smaller``) or in the contract."""
+
+    number: int
+    name: str
+    budget: str
+    rng: Random
+    calendar: Calendar
+    planner: Planner
+    signer: Signer
+    charged: Stream
+    free: Stream
+    smaller: bool
+    shrink: int = 0
+    waiting: dict[int, Held] = field(default_factory=dict)
+    """Job id -> waiting job, in the order of submission."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where somebody belongs before anything is drawn: a budget and their part of its demand."""
+
+    budget: str
+    allocation: float
+    """Of the budget, a fraction of the lab."""
+    part: float
+
+
+def places(lab: Lab) -> list[Place]:
+    """One for each person. Budgets have people by their shares, at least one; within one the parts follow Zipf's law.
+
+    Raises ValueError when there are fewer people than budgets with a share.
+    """
+    shares = {path: share for path, share in lab.shares().items() if share > 0}
+    if lab.people < len(shares):
+        raise ValueError(f"{lab.people} people are too few for {len(shares)} budgets: each needs one")
+    out = []
+    for path, count in _heads(shares, lab.people).items():
+        weights = [(rank + 1) ** -lab.habits.zipf for rank in range(count)]
+        total = sum(weights)
+        for weight in weights:
+            part = (1 - lab.habits.even) * weight / total + lab.habits.even / count
+            out.append(Place(path, shares[path], part))
+    return out
+
+
+def _heads(shares: dict[str, float], people: int) -> dict[str, int]:
+    """People of each budget: by largest remainder, at least one."""
+    total = sum(shares.values())
+    left = people - len(shares)
+    exact = {path: left * share / total for path, share in shares.items()}
+    heads = {path: 1 + int(value) for path, value in exact.items()}
+    order = sorted(shares, key=lambda path: (int(exact[path]) - exact[path], path))
+    for path in order[: people - sum(heads.values())]:
+        heads[path] += 1
+    return heads
+
+
+class Hiring:
+    """Makes the people of a lab for a simulation that begins at ``begin``."""
+
+    def __init__(self, lab: Lab, begin: int) -> None:
+        self.lab = lab
+        self.begin = begin
+        self.teams: dict[str, tuple[Team, Team]] = {}
+        """Charged and unallocated work of each budget."""
+        for path in lab.shares():
+            seasons = Seasons(Random(f"{lab.seed}/season/{path}"), lab.seasons, begin)
+            self.teams[path] = (Team(seasons), Team(seasons))
+        self.planners: dict[tuple[str, int], Planner] = {}
+        self.leading = 1.0
+        """The part of all demand that is of people who may have gangs."""
+
+    def people(self) -> list[Person]:
+        """Everybody, in the order of their numbers."""
+        where = places(self.lab)
+        rngs = [Random(f"{self.lab.seed}/{number}") for number in range(len(where))]
+        homes = Choice(tuple((machines, machines.gpus) for machines in self.lab.clusters))
+        home = [homes.draw(rng) for rng in rngs]
+        planners = [self._planner(place, home[i]) for i, place in enumerate(where)]
+        able = sum(p.allocation * p.part for p, planner in zip(where, planners, strict=True) if self._leads(planner))
+        self.leading = able / sum(p.allocation * p.part for p in where)
+        return [self._person(i, place, rngs[i], home[i], planners[i]) for i, place in enumerate(where)]
+
+    def _planner(self, place: Place, machines: Machines) -> Planner:
+        allocation = place.allocation * machines.gpus
+        demand = max(self.lab.charged, self.lab.free) * place.allocation * place.part * self.lab.gpus
+        most = power_below(limit(self.lab.habits, machines.gpus, machines.gpus_per_host, allocation, demand))
+        key = (machines.name, most)
+        if key not in self.planners:
+            large = self._large(machines.gpus)
+            self.planners[key] = Planner(self.lab.kinds, self.lab.habits, most, large)
+        return self.planners[key]
+
+    def _large(self, gpus: int) -> int:
+        return max(16, int(self.lab.habits.large * gpus))
+
+    def _leads(self, planner: Planner) -> bool:
+        """Whether somebody may have gangs worth the name: half of what is large."""
+        return planner.limit >= max(16, planner.large // 2)
+
+    def _person(self, number: int, place: Place, rng: Random, home: Machines, planner: Planner) -> Person:
+        lab = self.lab
+        others = [machines.name for machines in lab.clusters if machines is not home]
+        clusters = (home.name, *others) if rng.random() < lab.flexible else (home.name,)
+        name = f"{place.budget.rpartition('/')[2]}-{number:03d}"
+        allocation = place.allocation * home.gpus
+        demand = place.allocation * place.part * lab.gpus
+        return Person(
+            number=number,
+            name=name,
+            budget=place.budget,
+            rng=rng,
+            calendar=Calendar(Random(f"{lab.seed}/{number}/days"), lab.rhythm, self.begin),
+            planner=planner,
+            signer=Signer(name, number, place.budget, clusters, allocation, planner.large, home.gpus_per_host, lab),
+            charged=self._stream(rng, planner, self.teams[place.budget][0], lab.charged * demand, charged=True),
+            free=self._stream(rng, planner, self.teams[place.budget][1], lab.free * demand, charged=False),
+            smaller=rng.random() < 0.5,
+        )
+
+    def _stream(self, rng: Random, planner: Planner, team: Team, usual: float, *, charged: bool) -> Stream:
+        times = self._times(planner, charged)
+        plans = tuple((kind, time / planner.expected(kind, charged)) for kind, time in times if time > 0)
+        mean_plan = sum(time for _, time in times) / sum(weight for _, weight in plans)
+        rest = min(mean_plan, self.lab.habits.rest_max * usual)
+        team.usual += usual
+        credit = -rng.random() * rest
+        return Stream(charged, team, usual, Choice(plans), Choice(times), credit, self.begin)
+
+    def _times(self, planner: Planner, charged: bool) -> tuple[tuple[Kind, float], ...]:
+        """The parts of the kinds in the GPU time of somebody: long kinds are left to those who may have gangs."""
+        weights = [(kind, kind.charged_time if charged else kind.free_time) for kind in self.lab.kinds]
+        total = sum(weight for _, weight in weights)
+        long = sum(weight for kind, weight in weights if kind.long) / total
+        if long == 0 or self.leading == 0:
+            return tuple((kind, 0.0 if kind.long else weight) for kind, weight in weights)
+        mine = min(0.97, long / self.leading) if self._leads(planner) else 0.0
+        rest = (1 - mine) / (1 - long) if long < 1 else 0.0
+        return tuple((kind, weight / total * (mine / long if kind.long else rest)) for kind, weight in weights)
