@@ -84,7 +84,7 @@ def test_how_it_ended() -> None:
     assert work(end=End.CANCELLED).exit_code == 143
     assert work(end=End.CANCELLED, exit_code=9).exit_code == 9
     cut = work(end=End.TIMEOUT, timeout=3 * HOUR)
-    assert (cut.runtime, cut.spec.timeout) == (3 * HOUR + SECOND, 3 * HOUR)
+    assert (cut.runtime, cut.spec.timeout) == (3 * HOUR + 10 * MINUTE, 3 * HOUR)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_admission_takes_what_the_workload_makes() -> None:
 
 def test_a_trace_in_the_simulator() -> None:
     found = [replace(JOB, id=str(i), submitted=i * 5 * MINUTE, gpus=8, runtime=HOUR) for i in range(150)]
-    found.append(replace(JOB, id="cut", submitted=DAY, gpus=16, runtime=3 * HOUR, timeout=2 * HOUR, end=End.TIMEOUT))
+    found.append(replace(JOB, id="cut", submitted=DAY, gpus=16, runtime=2 * HOUR, timeout=2 * HOUR, end=End.TIMEOUT))
     found.append(replace(JOB, id="wrong", submitted=DAY, end=End.FAILED, exit_code=7))
 
     def fresh(seed: int) -> TraceWorkload:

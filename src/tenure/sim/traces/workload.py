@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tenure.core.model import MINUTE, SECOND, Contract, JobSpec, Role
+from tenure.core.model import MINUTE, Contract, JobSpec, Role
 from tenure.sim.traces.options import TraceOptions
 from tenure.sim.traces.records import End, TraceJob
 from tenure.sim.work import Action, Submit, Wake, Work
@@ -18,6 +18,8 @@ KIND_SYNTHETIC = "debug-synthetic"
 _AHEAD = 64
 """Jobs handed out at a wake-up, so that a long trace is never all there as ``Work``."""
 _FLOOR = 5 * MINUTE
+_WANTED = 10 * MINUTE
+"""What a job that hit its limit wanted beyond it: nobody knows, but more than the grace in which it might be done."""
 _STOPPED = 143
 """The exit code of what its owner stopped: 128 + SIGTERM."""
 
@@ -71,7 +73,7 @@ class TraceWorkload:
         )
         runtime = job.runtime
         if job.end is End.TIMEOUT and timeout is not None:
-            runtime = max(runtime, timeout + SECOND)  # it wanted more than it was given
+            runtime = max(runtime, timeout + _WANTED)
         kind = KIND_SYNTHETIC if job.synthetic else KIND
         owner = self._owners.setdefault((job.team, job.user), len(self._owners))
         code = _STOPPED if job.end is End.CANCELLED and not job.exit_code else job.exit_code
