@@ -112,7 +112,7 @@ def _check_room(state: State, name: str, holders: dict, claims: dict) -> None:  
         if attempt.charged and evictable:
             for path in state.the_tree().line(attempt.leaf):
                 exposed[path] = exposed.get(path, 0) + attempt.gpus
-    assert {path: n for path, n in cluster.exposed_gpus.items() if n} == exposed
+    assert cluster.pools[Kind.CHARGED].gpus == exposed
     assert cluster.unallocated_gpus == unallocated
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Self
 
+from tenure.core import tally
 from tenure.core.model import GPU, Host, Role, Slots
 
 _SHAPES_KEPT = 4096
@@ -39,7 +40,7 @@ def lowest(bits: int, count: int) -> tuple[int, ...]:
 class Layout:
     """What never changes about the hosts; shared by a room and all its forks."""
 
-    __slots__ = ("_shapes", "_values", "all", "by_size", "full", "hosts", "index", "largest")
+    __slots__ = ("_shapes", "_values", "all", "by_size", "full", "hosts", "index", "largest", "ones")
 
     def __init__(self, hosts: Sequence[Host]) -> None:
         self.hosts = tuple(hosts)
@@ -48,6 +49,7 @@ class Layout:
             raise ValueError("host names must differ within a cluster")
         self.all = (1 << len(self.hosts)) - 1
         self.full = [(1 << host.gpus) - 1 for host in self.hosts]
+        self.ones = sum(1 << tally.WIDTH * i for i in range(len(self.hosts)))
         self.largest = max((host.gpus for host in self.hosts), default=0)
         self.by_size: dict[int, int] = {}
         """Number of GPUs -> mask of the hosts built with that many."""
@@ -99,8 +101,11 @@ class Capacity:
         "_layout",
         "_mem",
         "_open",
+        "_open_fields",
         "_untouched",
+        "free",
         "free_gpus",
+        "gained",
         "hosts",
         "index",
     )
@@ -115,9 +120,14 @@ class Capacity:
         self._cpus = [host.cpus for host in self.hosts]
         self._mem = [host.mem for host in self.hosts]
         self._open = layout.all
+        self._open_fields = tally.spread(layout.all)
         self._untouched = layout.all  # hosts with all their CPUs and memory free
         self._by_free = [layout.by_size.get(count, 0) for count in range(layout.largest + 1)]
         self.free_gpus = sum(host.gpus for host in self.hosts)
+        self.free = sum(host.gpus << tally.WIDTH * i for i, host in enumerate(self.hosts))
+        """Free GPUs by host, open or not (see ``tally``)."""
+        self.gained = layout.all
+        """Hosts on which something became free since somebody last set this to 0."""
 
     def fork(self) -> Self:
         """A copy to try things on; the facts about the hosts are shared."""
@@ -130,9 +140,12 @@ class Capacity:
         other._cpus = self._cpus.copy()
         other._mem = self._mem.copy()
         other._open = self._open
+        other._open_fields = self._open_fields
         other._untouched = self._untouched
         other._by_free = self._by_free.copy()
         other.free_gpus = self.free_gpus
+        other.free = self.free
+        other.gained = self.gained
         return other
 
     def set_open(self, host: str, is_open: bool) -> None:
@@ -140,6 +153,8 @@ class Capacity:
         i = self.index[host]
         if is_open != bool(self._open >> i & 1):
             self._open ^= 1 << i
+            self._open_fields ^= tally.FIELD << tally.WIDTH * i
+            self.gained |= 1 << i
             free = (self._layout.full[i] & ~self._held[i]).bit_count()
             self.free_gpus += free if is_open else -free
 
@@ -210,14 +225,41 @@ class Capacity:
         if old != new:
             self._by_free[old] ^= bit
             self._by_free[new] ^= bit
+            self.free += new - old << tally.WIDTH * i
             if self._open & bit:
                 self.free_gpus += new - old
+        if new > old or cpus > 0 or mem > 0:
+            self.gained |= bit
         self._cpus[i] += cpus
         self._mem[i] += mem
         if self._cpus[i] == self.hosts[i].cpus and self._mem[i] == self.hosts[i].mem:
             self._untouched |= bit
         else:
             self._untouched &= ~bit
+
+    def by_host(self, slots: Iterable[Slots]) -> int:
+        """The GPUs of these slots by host (see ``tally``)."""
+        index = self.index
+        return sum(len(slot.gpus) << tally.WIDTH * index[slot.host] for slot in slots)
+
+    def mask(self, slots: Iterable[Slots]) -> int:
+        """The hosts of these slots, as bits."""
+        hosts = 0
+        for slot in slots:
+            hosts |= 1 << self.index[slot.host]
+        return hosts
+
+    def holds(self, more: int, roles: Iterable[tuple[int, int, int, int]]) -> bool:
+        """Whether the GPUs alone would do for every role by itself, with ``more`` (by host) than what is free.
+
+        A role is (replicas, GPUs, CPUs, memory); of GPUs it may need more than there are hosts with.
+        """
+        counts, ones = (self.free + more) & self._open_fields, self._layout.ones
+        return all(tally.holds(counts, replicas, gpus, ones) for replicas, gpus, _, _ in roles)
+
+    def largest(self, more: int, hosts: int) -> int:
+        """The most GPUs on one of these hosts, if it is open, with ``more`` (by host) than what is free."""
+        return tally.largest((self.free + more) & self._open_fields, hosts)
 
     def amount(self, slots: Sequence[Slots]) -> int:
         """What these slots of one job are charged, in thousandths of a GPU (rule 1).

@@ -49,13 +49,14 @@ def _carry_over(state: State, cluster: ClusterState, before: ClusterState) -> No
     """Keep the ledger, host states and what is held; the room is made anew since hosts may have changed."""
     cluster.ledger = before.ledger
     cluster.recent_evictions = before.recent_evictions
-    cluster.exposed, cluster.exposed_gpus = before.exposed, before.exposed_gpus
-    cluster.unallocated, cluster.unallocated_gpus = before.unallocated, before.unallocated_gpus
     cluster.leaving = before.leaving
     cluster.freed = before.freed + before.spec.gpus
     names = {host.name for host in cluster.spec.hosts}
     cluster.hosts = {name: record for name, record in before.hosts.items() if name in names}
     rebuild_room(state, cluster)
+    for index in (before.exposed, before.unallocated):
+        for attempt in [attempt for leaf in index.values() for attempt in leaf.values()]:
+            effects.index_evictable(state, cluster, attempt)
 
 
 def rebuild_room(state: State, cluster: ClusterState) -> None:

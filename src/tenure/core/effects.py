@@ -7,6 +7,7 @@ from dataclasses import replace
 from tenure.core.ledger import Kind, OpenSpan
 from tenure.core.lifecycle import Step, advance
 from tenure.core.model import HostState, JobSpec
+from tenure.core.pool import Entry
 from tenure.core.reasons import Because
 from tenure.core.state import Attempt, ClusterState, Due, Job, State, StopRecord
 
@@ -54,8 +55,7 @@ def open_spans(state: State, attempt: Attempt, at: int) -> None:
         attempt.promised_until = at + state.policy.unallocated_turn
         promise(cluster, attempt, amount=attempt.amount, end=attempt.promised_until)
         state.due(attempt.promised_until, Due.TURN_OVER, attempt.id)
-        cluster.unallocated.setdefault(attempt.leaf, {})[attempt.id] = attempt
-        cluster.unallocated_gpus += attempt.gpus
+        index_evictable(state, cluster, attempt)
     await_start(state, attempt)
 
 
@@ -98,29 +98,51 @@ def expose(state: State, attempt: Attempt) -> None:
         return
     promise_over(state, attempt)
     cluster = state.clusters[attempt.cluster]
-    cluster.exposed.setdefault(attempt.leaf, {})[attempt.id] = attempt
-    cluster.count_exposed(state.the_tree().line(attempt.leaf), attempt.gpus)
+    index_evictable(state, cluster, attempt)
     cluster.freed += attempt.gpus
 
 
 def turn_over(state: State, attempt: Attempt) -> None:
     """An unallocated attempt has had its hour: its peers may evict it."""
     promise_over(state, attempt)
-    state.clusters[attempt.cluster].freed += attempt.gpus
+    cluster = state.clusters[attempt.cluster]
+    index_evictable(state, cluster, attempt)
+    cluster.freed += attempt.gpus
+
+
+def index_evictable(state: State, cluster: ClusterState, attempt: Attempt) -> None:
+    """Put an attempt where those who may evict it find it. Again after its unallocated turn, when its peers may too."""
+    room, gpus, by_host = cluster.room, attempt.gpus, cluster.room.by_host(attempt.slots)
+    if attempt.charged:
+        cluster.exposed.setdefault(attempt.leaf, {})[attempt.id] = attempt
+    elif attempt.id not in (leaf := cluster.unallocated.setdefault(attempt.leaf, {})):
+        leaf[attempt.id] = attempt
+        cluster.unallocated_gpus += gpus
+        cluster.unallocated_tally += by_host
+    if attempt.promised_until is None:
+        line, priority = state.the_tree().line(attempt.leaf), state.jobs[attempt.job_id].spec.priority
+        cluster.pools[attempt.kind].add(attempt.id, Entry(line, priority, gpus, by_host, room.mask(attempt.slots)))
 
 
 def forget_evictable(state: State, attempt: Attempt) -> None:
     """Take an attempt out of the indices of what may be evicted."""
     cluster = state.clusters[attempt.cluster]
-    for index in (cluster.exposed, cluster.unallocated):
-        leaf = index.get(attempt.leaf)
-        if leaf is not None and leaf.pop(attempt.id, None) is not None:
-            if not leaf:
-                del index[attempt.leaf]
-            if index is cluster.exposed:
-                cluster.count_exposed(state.the_tree().line(attempt.leaf), -attempt.gpus)
-            else:
-                cluster.unallocated_gpus -= attempt.gpus
+    cluster.pools[attempt.kind].discard(attempt.id)
+    index = cluster.exposed if attempt.charged else cluster.unallocated
+    leaf = index.get(attempt.leaf)
+    if leaf is not None and leaf.pop(attempt.id, None) is not None:
+        if not leaf:
+            del index[attempt.leaf]
+        if not attempt.charged:
+            cluster.unallocated_gpus -= attempt.gpus
+            cluster.unallocated_tally -= cluster.room.by_host(attempt.slots)
+
+
+def reindex(state: State, attempt: Attempt) -> None:
+    """Its job's priority has changed: whoever may evict it is found by that."""
+    cluster = state.clusters[attempt.cluster]
+    if cluster.pools[attempt.kind].discard(attempt.id) is not None:
+        index_evictable(state, cluster, attempt)
 
 
 def index_leaving(cluster: ClusterState, attempt: Attempt) -> None:
@@ -183,8 +205,8 @@ def refresh_entitlement(state: State, cluster: ClusterState, at: int) -> None:
 def change_leaf(state: State, attempt: Attempt, leaf: str, at: int) -> None:
     """Its budget moved: the running span is split, the past stays where it was charged."""
     cluster = state.clusters[attempt.cluster]
-    exposed = attempt.id in cluster.exposed.get(attempt.leaf, {})
-    unallocated = attempt.id in cluster.unallocated.get(attempt.leaf, {})
+    index = cluster.exposed if attempt.charged else cluster.unallocated
+    evictable = attempt.id in index.get(attempt.leaf, {})
     fixed = attempt.charged and attempt.running_since is None and attempt.stop is None
     until = attempt.promised_until
     promise_over(state, attempt)
@@ -200,12 +222,8 @@ def change_leaf(state: State, attempt: Attempt, leaf: str, at: int) -> None:
         promise(cluster, attempt, amount=attempt.amount, end=until)
     elif fixed:
         promise(cluster, attempt, fixed=attempt.amount * attempt.min_runtime)
-    if exposed:
-        cluster.exposed.setdefault(leaf, {})[attempt.id] = attempt
-        cluster.count_exposed(state.the_tree().line(leaf), attempt.gpus)
-    if unallocated:
-        cluster.unallocated.setdefault(leaf, {})[attempt.id] = attempt
-        cluster.unallocated_gpus += attempt.gpus
+    if evictable:
+        index_evictable(state, cluster, attempt)
 
 
 def promise(cluster: ClusterState, attempt: Attempt, *, fixed: int = 0, amount: int = 0, end: int = 0) -> None:

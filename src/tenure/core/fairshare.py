@@ -85,10 +85,7 @@ class Standing:
         self.kind = kind
         self.now = now
         self._figures: dict[str, Figures] = {}
-        self._orders: dict[str, list[str]] = {}
         self._reaches: dict[str, dict[str, int]] = {}
-        self._levels: dict[str, dict[int, frozenset[str]]] = {}
-        self._outranked: dict[tuple[str, int], frozenset[str]] = {}
         self._people: dict[str, dict[str, int]] = {}
 
     def figures(self, path: str) -> Figures:
@@ -111,23 +108,25 @@ class Standing:
 
     def charged(self, leaf: str) -> None:
         """What is used by or promised to ``leaf`` changed: forget what was known along its path."""
-        for path in self.tree.line(leaf):
+        for path in self.tree.line(leaf)[1:]:
             self._figures.pop(path, None)
-            self._orders.pop(path, None)
-            for child in self.tree.nodes[path].children:
-                self._reaches.pop(child, None)
-                self._levels.pop(child, None)
-        self._outranked.clear()
+            self._reaches.pop(path, None)
+            for sibling in self.tree.siblings[path]:
+                if sibling in self._reaches:
+                    self._reaches[sibling].pop(path, None)
         self._people.pop(leaf, None)
 
-    def order(self, path: str) -> Sequence[str]:
-        """Children of ``path``, first come first: below their last day's allocation, lower ratio, id."""
-        known = self._orders.get(path)
-        if known is None:
-            children = list(self.tree.nodes[path].children)  # sorted by id, and the sort below is stable
-            children.sort(key=cmp_to_key(self._compare))
-            known = self._orders[path] = children
-        return known
+    def order(self, siblings: Sequence[str]) -> list[str]:
+        """Siblings, given by id, first come first: below their last day's allocation, lower ratio, id."""
+        return sorted(siblings, key=cmp_to_key(self._compare)) if len(siblings) > 1 else list(siblings)
+
+    def first(self, siblings: Sequence[str]) -> str:
+        """The first of ``order``."""
+        best = siblings[0]
+        for other in siblings[1:]:
+            if self._compare(other, best) < 0:
+                best = other
+        return best
 
     def _compare(self, a: str, b: str) -> int:
         return compare(self.figures(a), self.figures(b))
@@ -155,37 +154,12 @@ class Standing:
         """Rule 7's margin of a job of ``amount`` thousandths of a GPU: thousandths of a GPU x ms."""
         return amount * self.policy.preemption_margin
 
-    def outranks(self, child: str, sibling: str, amount: int) -> bool:
-        """Rule 7 across budgets: ``child`` still comes strictly first after the margin. Ties never evict."""
-        return self.reaches(child)[sibling] >= self.margin(amount)
-
-    def outranked(self, leaf: str, amount: int) -> frozenset[str]:
-        """Every sibling along the path of ``leaf`` that it outranks with a job of ``amount``."""
-        known = self._outranked.get((leaf, amount))
-        if known is None:
-            levels = [self._outranked_by(child, amount) for child in self.tree.line(leaf)[1:]]
-            known = self._outranked[leaf, amount] = frozenset().union(*levels)
-        return known
-
-    def _outranked_by(self, child: str, amount: int) -> frozenset[str]:
-        """Siblings that ``child`` outranks with a job of ``amount``: what one level adds to ``outranked``."""
-        by_amount = self._levels.setdefault(child, {})
-        known = by_amount.get(amount)
-        if known is None:
-            margin = self.margin(amount)
-            known = by_amount[amount] = frozenset(s for s, most in self.reaches(child).items() if most >= margin)
-        return known
-
-    def reaches(self, child: str) -> dict[str, int]:
-        """For each sibling of ``child`` the largest margin with which it is outranked (see ``reach``)."""
-        known = self._reaches.get(child)
-        if known is None:
-            parent = self.tree.nodes[child].parent
-            siblings = self.tree.nodes[parent].children if parent is not None else ()
-            mine = self.figures(child)
-            known = {sibling: reach(mine, self.figures(sibling)) for sibling in siblings if sibling != child}
-            self._reaches[child] = known
-        return known
+    def reach(self, child: str, sibling: str) -> int:
+        """The largest margin with which ``child`` outranks ``sibling``, rule 7 across budgets (see ``reach``)."""
+        known = self._reaches.setdefault(child, {})
+        if sibling not in known:
+            known[sibling] = reach(self.figures(child), self.figures(sibling))
+        return known[sibling]
 
     def entitled(self, leaf: str) -> bool:
         """Whether the leaf has any share today."""

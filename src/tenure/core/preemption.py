@@ -28,9 +28,8 @@ class Contest:
         self.state = state
         self.cluster = cluster
         self.now = state.now
-        self.rooms: dict[tuple[Kind, frozenset[str], tuple[str, int] | None], Room] = {}
+        self.rooms: dict[tuple[Kind, tuple[str, ...], tuple[str, int] | None], Room] = {}
         """Rooms as they would be without everything that may be evicted, by what that depends on."""
-        self.bounds: dict[tuple[str, frozenset[str]], int] = {}
 
     @cached_property
     def charged(self) -> Standing:
@@ -46,44 +45,56 @@ class Contest:
     def moved(self) -> None:
         """A plan was applied: what may be evicted is different now."""
         self.rooms.clear()
-        self.bounds.clear()
 
     def standing(self, kind: Kind) -> Standing:
         return self.charged if kind is Kind.CHARGED else self.unallocated
 
+    def outranked(self, kind: Kind, leaf: str, amount: int) -> tuple[str, ...]:
+        """Siblings along the path of ``leaf`` with something to evict that a job of ``amount`` outranks."""
+        pool = self.cluster.pools[kind].gpus
+        if not pool:
+            return ()
+        standing, tree = self.standing(kind), self.state.the_tree()
+        margin = standing.margin(amount)
+        return tuple(
+            sibling
+            for child in tree.line(leaf)[1:]
+            for sibling in tree.siblings[child]
+            if sibling in pool and standing.reach(child, sibling) >= margin
+        )
 
-def evictable_bound(contest: Contest, kind: Kind, leaf: str, amount: int) -> int:
-    """GPUs that evictions for a job of ``amount`` in ``leaf`` could free at most: cheap, and never too low."""
-    cluster = contest.cluster
-    if kind is Kind.UNALLOCATED:
-        return cluster.unallocated_gpus
-    if not cluster.exposed_gpus.get(contest.charged.tree.root):
-        return cluster.unallocated_gpus
-    outranked = contest.charged.outranked(leaf, amount)
-    bound = contest.bounds.get((leaf, outranked))
-    if bound is None:
-        bound = cluster.unallocated_gpus + cluster.exposed_gpus.get(leaf, 0)
-        bound += sum(cluster.exposed_gpus.get(sibling, 0) for sibling in outranked)
-        contest.bounds[leaf, outranked] = bound
-    return bound
+
+def evictable_at_most(
+    contest: Contest, kind: Kind, leaf: str, priority: int, outranked: Sequence[str]
+) -> tuple[int, int]:
+    """GPUs that may be evicted for such a job, in all and by host (see ``tally``)."""
+    cluster, pool = contest.cluster, contest.cluster.pools[kind]
+    gpus, by_host = pool.below(leaf, priority)
+    if kind is Kind.CHARGED:
+        gpus += cluster.unallocated_gpus
+        by_host += cluster.unallocated_tally
+    for sibling in outranked:
+        gpus += pool.gpus[sibling]
+        by_host += pool.tallies[sibling]
+    return gpus, by_host
 
 
 def room_at_most(contest: Contest, job: Job) -> Room:
     """The room as it would be with everything gone that ``job`` may evict: what does not fit there never will."""
-    cluster, standing = contest.cluster, contest.standing(job.kind)
-    index = cluster.exposed if job.kind is Kind.CHARGED else cluster.unallocated
-    outranked = standing.outranked(job.leaf, margin_amount(job.spec))
+    cluster, kind = contest.cluster, job.kind
+    index = cluster.exposed if kind is Kind.CHARGED else cluster.unallocated
+    outranked = contest.outranked(kind, job.leaf, margin_amount(job.spec))
     own = (job.leaf, job.spec.priority) if job.leaf in index else None
-    key = (job.kind, outranked, own)
+    key = (kind, outranked, own)
     room = contest.rooms.get(key)
     if room is None:
         room = contest.rooms[key] = cluster.room.fork()
-        sources = [cluster.unallocated[leaf] for leaf in cluster.unallocated] if job.kind is Kind.CHARGED else []
+        sources = list(cluster.unallocated.values()) if kind is Kind.CHARGED else []
         line = contest.state.the_tree().line
-        sources += [attempts for leaf, attempts in index.items() if not outranked.isdisjoint(line(leaf))]
+        sources += [attempts for leaf, attempts in index.items() if not set(outranked).isdisjoint(line(leaf))]
         for attempts in sources:
             for attempt in attempts.values():
-                if job.kind is Kind.CHARGED or attempt.promised_until is None:
+                if kind is Kind.CHARGED or attempt.promised_until is None:
                     room.give(attempt.slots)
         for attempt in index[job.leaf].values() if own is not None else ():
             if outranks(contest, job, attempt):
@@ -104,7 +115,7 @@ def outranks(contest: Contest, job: Job, attempt: Attempt) -> bool:
     split = standing.fork(job.leaf, attempt.leaf)
     if split is None:
         return job.spec.priority > contest.state.jobs[attempt.job_id].spec.priority
-    return standing.outranks(*split, margin_amount(job.spec))
+    return standing.reach(*split) >= standing.margin(margin_amount(job.spec))
 
 
 def charged_victims(contest: Contest, job: Job) -> Iterator[Attempt]:
@@ -123,9 +134,8 @@ def _walk(
     node = contest.state.the_tree().nodes[path]
     if node.children:
         live = {line for leaf in index for line in contest.state.the_tree().line(leaf)}
-        for child in reversed(standing.order(path)):
-            if child in live:
-                yield from _walk(contest, standing, index, child, job)
+        for child in reversed(standing.order([child for child in node.children if child in live])):
+            yield from _walk(contest, standing, index, child, job)
         return
     jobs = contest.state.jobs
 

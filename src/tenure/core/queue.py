@@ -6,7 +6,7 @@ placed none of it can, and the group is *parked* until something it could use ha
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import insort
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -35,19 +35,17 @@ class GroupKey(NamedTuple):
 
 
 class Parked(NamedTuple):
-    """Why a group was not placed, and what would have to change before it is tried again.
-
-    Either ``short`` more GPUs have become free or evictable since the cluster's count of them was ``freed``, or it
-    outranks a sibling that is not in ``outranked``.
-    """
+    """Why a group was not placed when it was last tried."""
 
     reason: Reason
-    freed: int
-    short: int
-    outranked: frozenset[str]
+    freed: int = 0
+    """The cluster's count of freed GPUs then."""
+    short: int = 1
+    """How many more must become free or evictable before another try can end otherwise."""
+    outranked: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Group:
     """Waiting jobs that are alike, each person's in order of seniority: (first submitted, id)."""
 
@@ -56,6 +54,12 @@ class Group:
     gpus: int
     people: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     parked: Parked | None = None
+    single: bool = field(init=False)
+    """One replica: it needs one host."""
+
+    def __post_init__(self) -> None:
+        roles = self.key.shape.roles
+        self.single = len(roles) == 1 and roles[0][0] == 1
 
     def anyone(self) -> int:
         """A job of the group; what holds for one of them holds for all."""
@@ -68,33 +72,16 @@ class Group:
         return sum(len(jobs) for jobs in self.people.values())
 
 
-class Asleep(NamedTuple):
-    """A leaf whose groups are all parked. It wakes as a whole, so that a pass need not look at each of them.
-
-    ``wake_at``: the cluster's count of freed GPUs from which on one of them is to be tried. ``reach``: for each sibling
-    with something to evict how large a margin the leaf reached over it; ``margins`` (sorted): those of its groups.
-    """
-
-    wake_at: int
-    reach: dict[str, int]
-    margins: tuple[int, ...]
-
-    def sleeps(self, reach: dict[str, int]) -> bool:
-        """Whether none of the groups has come to outrank a sibling since."""
-        for sibling, now in reach.items():
-            before = self.reach.get(sibling, -1)
-            if now > before and bisect_right(self.margins, now) > bisect_right(self.margins, before):
-                return False
-        return True
-
-
 class Queue:
     """Groups of one kind (charged or unallocated) of one cluster, by leaf."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.leaves: dict[str, dict[GroupKey, Group]] = {}
-        self.asleep: dict[str, Asleep] = {}
+        self.fresh: dict[Group, None] = {}
+        """Groups that are to be tried whatever has changed."""
+        self.levels: dict[str, dict[str, int]] = {}
+        """Node -> sibling -> the margin that it reached over it when the groups below were last tried."""
         self._where: dict[int, Group] = {}
         """Job -> the group that it waits in."""
 
@@ -104,7 +91,7 @@ class Queue:
         group = groups.get(key)
         if group is None:
             group = groups[key] = Group(key, self.kind, spec.gpus)
-            self.asleep.pop(leaf, None)
+            self.fresh[group] = None
         insort(group.people.setdefault(spec.user, []), (submitted, job_id))
         self._where[job_id] = group
 
@@ -122,17 +109,17 @@ class Queue:
             leaf = group.key.leaf
             groups = self.leaves[leaf]
             del groups[group.key]
+            self.fresh.pop(group, None)
             if not groups:
                 del self.leaves[leaf]
-                self.asleep.pop(leaf, None)
 
     def group_of(self, spec: JobSpec, leaf: str) -> Group | None:
         return self.leaves.get(leaf, {}).get(GroupKey(leaf, spec.priority, shape_of(spec)))
 
     def unpark(self, reason: Reason | None = None) -> None:
         """Everything, or everything parked for ``reason``, is to be tried again."""
-        for leaf, groups in self.leaves.items():
+        for groups in self.leaves.values():
             for group in groups.values():
-                if group.parked is not None and reason in (None, group.parked.reason):
+                if reason is None or (group.parked is not None and group.parked.reason is reason):
                     group.parked = None
-                    self.asleep.pop(leaf, None)
+                    self.fresh[group] = None

@@ -137,12 +137,9 @@ def _index(state: State, cluster: ClusterState, attempt: Attempt) -> None:
         effects.promise(cluster, attempt, amount=attempt.amount, end=attempt.promised_until)
     elif attempt.charged and attempt.running_since is None:
         effects.promise(cluster, attempt, fixed=attempt.amount * attempt.min_runtime)
-    if attempt.started_at is not None and not attempt.charged:
-        cluster.unallocated.setdefault(attempt.leaf, {})[attempt.id] = attempt
-        cluster.unallocated_gpus += attempt.gpus
-    elif attempt.charged and attempt.promised_until is None and not protected(attempt, state.now):
-        cluster.exposed.setdefault(attempt.leaf, {})[attempt.id] = attempt
-        cluster.count_exposed(state.the_tree().line(attempt.leaf), attempt.gpus)
+    kept = protected(attempt, state.now) or attempt.promised_until is not None
+    if attempt.started_at is not None and not (attempt.charged and kept):
+        effects.index_evictable(state, cluster, attempt)
 
 
 def _restore_timers(state: State) -> None:

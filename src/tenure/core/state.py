@@ -15,6 +15,7 @@ from tenure.core.ledger import OCCUPANCY, Kind, Ledger, Span
 from tenure.core.lifecycle import JobState
 from tenure.core.model import GPU, Budget, Cluster, Grant, HostState, JobSpec, Policy, Slots
 from tenure.core.placement import Room
+from tenure.core.pool import Pool
 from tenure.core.queue import Queue
 from tenure.core.reasons import Because, Reason
 from tenure.core.tree import Tree
@@ -140,11 +141,13 @@ class ClusterState:
         """Attempts that hold or claim GPUs of a host."""
         self.exposed: dict[str, dict[str, Attempt]] = {}
         """Leaf -> charged attempts that run exposed and are not being stopped."""
-        self.exposed_gpus: dict[str, int] = {}
-        """Node -> GPUs of those below it."""
         self.unallocated: dict[str, dict[str, Attempt]] = {}
         """Leaf -> unallocated attempts that are not being stopped."""
         self.unallocated_gpus = 0
+        self.unallocated_tally = 0
+        """Their GPUs by host (see ``tally``)."""
+        self.pools: dict[Kind, Pool] = {kind: Pool() for kind in OCCUPANCY}
+        """What jobs of a kind may evict by standing: exposed charged attempts; unallocated ones after their turn."""
         self.leaving: dict[str, Attempt] = {}
         """Attempts that are being evicted for a claim and have not released yet."""
         self.freed = 0
@@ -153,10 +156,6 @@ class ClusterState:
         self.cap_until = 0
         """Until when the cap on evictions holds back what was parked for it; a timer waits for that."""
         self.draining: set[str] = set()
-
-    def count_exposed(self, line: tuple[str, ...], gpus: int) -> None:
-        for path in line:
-            self.exposed_gpus[path] = self.exposed_gpus.get(path, 0) + gpus
 
     def healthy_gpus(self) -> int:
         """GPUs on hosts that are healthy, or draining and still occupied."""

@@ -187,6 +187,7 @@ def _requeue_with(state: State, event: Held | Released | PriorityChanged, out: l
         case PriorityChanged():
             job.spec = effects.with_priority(job.spec, event.priority)
             if job.attempt is not None:  # others of its budget may outrank it now
+                effects.reindex(state, job.attempt)
                 state.clusters[job.attempt.cluster].freed += job.attempt.gpus
     if waiting:
         state.enqueue(job)

@@ -54,6 +54,13 @@ class Tree:
                 self.nodes[f"{path}/{SELF}"] = Node(f"{path}/{SELF}", path, path.count("/") + 1, (), None)
             self.nodes[path] = Node(path, parent_of(path), path.count("/"), tuple(children), budget)
         self._lines: dict[str, tuple[str, ...]] = {}
+        self._below: dict[str, tuple[str, ...]] = {}
+        self.siblings = {
+            child: tuple(other for other in node.children if other != child)
+            for node in self.nodes.values()
+            for child in node.children
+        }
+        """Node -> the other children of its parent, by id; the root has none and is not here."""
 
     def leaf_of(self, path: str) -> str:
         """Where jobs charged to budget ``path`` are: itself, or its ``self`` when it has children.
@@ -71,6 +78,15 @@ class Tree:
         if line is None:
             line = self._lines[path] = line_of(path)
         return line
+
+    def leaves_below(self, path: str) -> tuple[str, ...]:
+        """The leaves at or below ``path``."""
+        below = self._below.get(path)
+        if below is None:
+            inside = f"{path}/"
+            below = tuple(leaf for leaf in self.leaves() if leaf == path or leaf.startswith(inside))
+            self._below[path] = below
+        return below
 
     def denominator(self, path: str) -> int:
         return int(SHARE_ONE ** path.count("/"))
