@@ -188,13 +188,13 @@ def _wait(values: list[int], percent: int) -> float | None:
 
 def _main_waits(waited: dict[str, Waits]) -> Summary:
     """Those that comparisons begin with, to the start; ``wait_`` is over all funded jobs."""
-    return {_wait_key(group, "wait", p): _wait(waited[group].to_start, p) for group, p in _MAIN}
+    return {wait_key(group, "wait", p): _wait(waited[group].to_start, p) for group, p in _MAIN}
 
 
 _MAIN = ((DEBUG, 50), (DEBUG, 90), (MID, 90), (MID, 99), (FUNDED, 50), (FUNDED, 90), (LARGE, 90))
 
 
-def _wait_key(group: str, what: str, percent: int) -> str:
+def wait_key(group: str, what: str, percent: int) -> str:
     prefix = "" if group == FUNDED else f"{group}_"
     return f"{prefix}{what}_p{percent}_s"
 
@@ -205,9 +205,9 @@ def _other_waits(waited: dict[str, Waits]) -> Summary:
         of_group = waited[group]
         for percent in PERCENTILES:
             if (group, percent) not in _MAIN:
-                found[_wait_key(group, "wait", percent)] = _wait(of_group.to_start, percent)
+                found[wait_key(group, "wait", percent)] = _wait(of_group.to_start, percent)
         for percent in PERCENTILES:
-            found[_wait_key(group, "decision", percent)] = _wait(of_group.to_decision, percent)
+            found[wait_key(group, "decision", percent)] = _wait(of_group.to_decision, percent)
         found[f"{group}_jobs"] = len(of_group.to_start)
         found[f"{group}_never_started"] = of_group.never_started
     return found
@@ -282,6 +282,7 @@ def _of_cluster(run: Run, cluster: str, supply: Supply) -> Summary:
         "cluster": cluster,
         "gpus": gpus_of(run, cluster),
         "occupancy": share(supply.occupied, supply.healthy),
+        "unallocated_share": share(supply.unfunded, supply.occupied),
         "demand_over_supply": share(supply.demand_funded + supply.demand_unfunded, supply.healthy),
         **_more_of_supply(supply),
     }

@@ -1,0 +1,1 @@
+"""Pictures of a run as Vega-Lite specifications, the same for the web page and for PNG files."""
