@@ -98,6 +98,7 @@ def test_people_cancel_what_runs_and_what_waits() -> None:
     assert [job.state for job in run.jobs] == ["cancelled", "cancelled"]
     assert run.jobs[1].started is None and run.jobs[1].ended == START + 30 * MINUTE
     assert 1 <= hours_after(run.jobs[0].ended) < 1.01
+    assert [job.lost for job in run.jobs] == [0, 0]
     assert [said for said, _, _ in script.said] == ["started", "cancelled", "cancelled"]
 
 

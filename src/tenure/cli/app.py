@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import tenure
-from tenure.cli import context, follow, jobs, listing, local, operator, people
+from tenure.cli import context, follow, jobs, listing, local, operator, people, simulation
 
 app = typer.Typer(
     help="GPU time, not GPUs: budgets, contracts, and a scheduler that keeps its promises.",
@@ -70,6 +70,8 @@ app.command(rich_help_panel=_OPERATE)(listing.audit)
 app.command(rich_help_panel=_OPERATE)(operator.metrics)
 app.add_typer(people.users, name="users", rich_help_panel=_OPERATE)
 app.add_typer(people.tokens, name="tokens", rich_help_panel=_OPERATE)
+
+app.add_typer(simulation.app, name="simulate", rich_help_panel="Trying a policy first")
 
 _MACHINE = "The server"
 app.command(rich_help_panel=_MACHINE)(local.init)

@@ -9,7 +9,7 @@ import typer
 
 from tenure.cli.context import FOLLOWING_S, JobArgument, JobArguments, Json, connect, job_id, print_json
 from tenure.cli.errors import CliError, Exit, report
-from tenure.cli.options import JobOptions, takes_job_options
+from tenure.cli.options import JobOptions, takes
 
 if TYPE_CHECKING:
     from tenure.api.models import JobView, Submitted
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the job's number only.")]
 
 
-@takes_job_options
+@takes(JobOptions)
 def submit(options: JobOptions, quiet: Quiet = False, json: Json = False) -> None:
     """Submit a job: a command, or a job file.
 
@@ -52,7 +52,7 @@ def _say(done: Submitted) -> None:
     console.print(f"  {render.state_text(job.state).markup}: {escape(render.where(job, now))}")
 
 
-@takes_job_options
+@takes(JobOptions)
 def run(
     options: JobOptions, quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Output only.")] = False
 ) -> None:

@@ -120,27 +120,34 @@ class JobOptions:
         }
 
 
-def takes_job_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command all job options as its own; it is called with them as ``options``."""
-    own = list(inspect.signature(command).parameters.values())[1:]
-    hints = get_type_hints(JobOptions, include_extras=True)
-    names = [field.name for field in fields(JobOptions)]
-    shared = [
-        inspect.Parameter(
-            field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=field.default, annotation=hints[field.name]
-        )
-        for field in fields(JobOptions)
-    ]
+def takes(options: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command all fields of a dataclass as its own options; it is called with such a record first."""
 
-    def wrapper(**values: Any) -> None:
-        command(JobOptions(**{name: values.pop(name) for name in names}), **values)
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(command).parameters.values())[1:]
+        hints = get_type_hints(options, include_extras=True)
+        names = [field.name for field in fields(options)]
+        shared = [
+            inspect.Parameter(
+                field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=field.default, annotation=hints[field.name]
+            )
+            for field in fields(options)
+        ]
 
-    own_hints = get_type_hints(command, include_extras=True)
-    own = [parameter.replace(annotation=own_hints[parameter.name]) for parameter in own]
-    wrapper.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {p.name: p.annotation for p in (*shared, *own)}
-    wrapper.__doc__, wrapper.__name__ = command.__doc__, command.__name__
-    return wrapper
+        def wrapper(**values: Any) -> None:
+            command(options(**{name: values.pop(name) for name in names}), **values)
+
+        own_hints = get_type_hints(command, include_extras=True)
+        own = [parameter.replace(annotation=own_hints[parameter.name]) for parameter in own]
+        required = [p for p in own if p.default is inspect.Parameter.empty]
+        optional = [p for p in own if p.default is not inspect.Parameter.empty]
+        parameters = [*required, *shared, *optional]
+        wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
+        wrapper.__doc__, wrapper.__name__ = command.__doc__, command.__name__
+        return wrapper
+
+    return decorate
 
 
 def read_job_file(path: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from tenure.core.events import (
     ReplicasUp,
     Submitted,
 )
-from tenure.core.model import HostState, JobSpec
+from tenure.core.model import MINUTE, HostState, JobSpec
 from tenure.core.outcomes import EVICTED
 from tenure.core.queue import shape_of
 from tenure.core.reasons import Reason, Refusal
@@ -40,6 +40,8 @@ from tenure.sim.work import Action, Cancel, Submit, Wake, Work
 Progress = Callable[[int, int], bool]
 """Called now and then with the simulated time and the jobs so far; False breaks the run off."""
 
+QUIET = 5 * MINUTE
+"""The longest time between two passes, ms. The live engine looks again every few seconds."""
 _BETWEEN_PROGRESS = 200
 """Steps between two calls of it."""
 _BY = "simulation"
@@ -112,11 +114,13 @@ class Simulation:
         self._act(self.workload.begin(start), start)
 
     def _next(self) -> int | None:
-        due = self.state.next_due()
-        if not self._heap:
-            return due
-        first = self._heap[0][0]
-        return first if due is None else min(first, due)
+        due = self.state.next_due(signals=False)
+        first = self._heap[0][0] if self._heap else due
+        if first is None or (due is not None and due < first):
+            first = due
+        if first is not None and first > self.state.now + QUIET:
+            return self.state.now + QUIET  # ratios drift with time alone, and may come to allow an eviction
+        return first
 
     def _moment(self, at: int) -> None:
         """Everything that happens at ``at``, as one step of the core, and what follows from it."""

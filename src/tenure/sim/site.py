@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tenure.core.decisions import Evict
 from tenure.core.events import AttemptExited, ExitKind
+from tenure.core.outcomes import FINAL
 from tenure.core.reasons import Reason
 from tenure.sim.work import Work
 
@@ -34,6 +35,8 @@ class Running:
     exit_at: int | None = None
     exit_code: int = 0
     stopped: bool = False
+    given_up: bool = False
+    """Stopped for a reason of its owner's: what is not finished then is not counted as lost."""
     saves_at: int | None = None
     """When the work done so far is saved before an eviction, if there is time for that."""
     generation: int = 0
@@ -83,6 +86,7 @@ class Site:
         if running is None:
             return None
         running.stopped = True
+        running.given_up = victim.because.reason in FINAL
         exit_at, code, saves_at = self._way_out(running.work, running.base is not None, victim)
         if running.exit_at is None or exit_at < running.exit_at:
             running.saves_at = saves_at
@@ -107,7 +111,7 @@ class Site:
     def exit(self, job_id: int, running: Running, at: int) -> tuple[AttemptExited, int, int]:
         """Its processes are gone: the event, and what of the attempt was lost: (work, restart overhead) in ms.
 
-        What a job lost that will not run again counts only when it was stopped before it was done.
+        What its owner gave up, or let time out, is not lost; what cannot resume and was evicted is, from its beginning.
         """
         del self.running[running.attempt_id]
         finished = running.base is not None and running.progress(at) >= running.work.runtime
@@ -121,7 +125,8 @@ class Site:
             return self._event(running, at, code, done=running.stopped and code == 0), 0, overhead
         saved = self._what_is_saved(running, at)
         self._saved[job_id] = saved
-        return self._event(running, at, running.exit_code), running.progress(at) - saved, overhead
+        lost = 0 if running.given_up else running.progress(at) - saved
+        return self._event(running, at, running.exit_code), lost, overhead
 
     @staticmethod
     def _what_is_saved(running: Running, at: int) -> int:

@@ -1,0 +1,172 @@
+"""The options that all simulations share, and how they become setups and orders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tenure import units
+from tenure.cli.errors import CliError
+from tenure.cli.simulation.drawing import draw
+
+if TYPE_CHECKING:
+    from tenure.sim.runner import Order
+    from tenure.sim.setup import Setup
+
+_POLICIES_HELP = "Policies to compare, like budgets,priority; `tenure simulate policies` lists them."
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Values as they were typed; the methods read them. All raise CliError."""
+
+    policy: Annotated[str, typer.Option(metavar="NAME[,NAME...]", help=_POLICIES_HELP)] = "budgets"
+    seeds: Annotated[int, typer.Option(metavar="N", help="How many seeds, from --first-seed on.", min=1)] = 1
+    first_seed: Annotated[int, typer.Option(metavar="N", help="The first of them.", min=0)] = 0
+    warmup: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Left out of all metrics [a tenth, at most 3d].", show_default=False),
+    ] = None
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="A setting of the scheduler, like lookback=14d.", show_default=False
+        ),
+    ] = None
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=V1,V2...", help="Try each value; with several: every combination.", show_default=False
+        ),
+    ] = None
+    host_faults: Annotated[
+        str, typer.Option(metavar="TIME", help="Mean time between the faults of one host; 0: never.")
+    ] = "250d"
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Where tables and reports go.", show_default=False)
+    ] = None
+    force: Annotated[bool, typer.Option("--force", help="Replace the results of an earlier simulation there.")] = False
+    processes: Annotated[
+        int, typer.Option("--processes", "-j", metavar="N", help="Runs at a time; 0: one for each CPU.", min=0)
+    ] = 0
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Write HTML reports and PNGs to DIR.")] = True
+    window: Annotated[
+        str | None,
+        typer.Option(metavar="FROM..TO", help="What the GPU timeline shows, like 5d..6d12h.", show_default=False),
+    ] = None
+    hosts: Annotated[
+        int | None, typer.Option(metavar="N", help="How many hosts it shows.", min=1, show_default=False)
+    ] = None
+    as_json: Annotated[bool, typer.Option("--json", help="The summaries as JSON.")] = False
+
+    def setups(self, base: Setup) -> Iterator[Setup]:
+        """``base`` under every policy, setting and seed asked for."""
+        from tenure.sim.settings import SettingError, parse_assignment, varied, with_setting
+
+        try:
+            for name, values in map(parse_assignment, self.setting or ()):
+                if len(values) > 1:
+                    raise CliError(f"set {name} = {','.join(values)}: one value; to try several: --vary")
+                base = with_setting(base, name, values[0])
+            choices = [parse_assignment(text) for text in self.vary or ()]
+            for one in varied(base, choices):
+                yield from self._of_policies(one)
+        except SettingError as error:
+            raise CliError(str(error)) from error
+
+    def _of_policies(self, base: Setup) -> Iterator[Setup]:
+        for policy in self.policies():
+            for seed in range(self.first_seed, self.first_seed + self.seeds):
+                yield replace(base, policy=policy, seed=seed)
+
+    def policies(self) -> list[str]:
+        from tenure.policies import NAMES
+
+        names = list(dict.fromkeys(name.strip() for name in self.policy.split(",") if name.strip()))
+        for name in names:
+            if name not in NAMES:
+                raise CliError(f"policy = {name}: there are {', '.join(NAMES)}")
+        if not names:
+            raise CliError(f"policy = (none): there are {', '.join(NAMES)}")
+        return names
+
+    def orders(self, setups: Iterable[Setup]) -> list[Order]:
+        """Numbered runs with their folders."""
+        from tenure.sim.runner import Order
+
+        made = list(setups)
+        labels = [setup.label for setup in made]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise CliError(f"two runs would be called {label}: name each policy, value and seed once")
+        window = self.window_ms()
+        finish = partial(draw, window=window, hosts=self.hosts) if self.report else None
+        return [
+            Order(i, setup, None if self.out is None else self.out / setup.label, finish)
+            for i, setup in enumerate(made)
+        ]
+
+    def window_ms(self) -> tuple[int, int] | None:
+        """From and to, ms after the start of the simulation."""
+        if self.window is None:
+            return None
+        start, dots, end = self.window.partition("..")
+        window = duration("window", start), duration("window", end)
+        if not dots or window[0] >= window[1]:
+            raise CliError(f"window = {self.window}: write FROM..TO, like 5d..6d12h")
+        return window
+
+    def ready_folder(self) -> None:
+        """Make DIR. An earlier simulation there is only replaced when that was asked for."""
+        if self.out is None:
+            return
+        if self.out.exists() and not self.out.is_dir():
+            raise CliError(f"out = {self.out}: this is a file; name a directory")
+        there = sorted(self.out.iterdir()) if self.out.is_dir() else []
+        if there and not (self.out / "summary.json").is_file():
+            raise CliError(
+                f"out = {self.out}: it has other files in it ({there[0].name}); name a new or empty directory"
+            )
+        if there and not self.force:
+            raise CliError(f"out = {self.out}: it has an earlier simulation; name another directory, or add --force")
+        for old in there:
+            _remove(old)
+        self.out.mkdir(parents=True, exist_ok=True)
+
+
+def _remove(old: Path) -> None:
+    """A file or a run's folder of an earlier simulation; anything else stays."""
+    import shutil
+
+    if old.is_dir() and (old / "run.json").is_file():
+        shutil.rmtree(old)
+    elif old.is_file():
+        old.unlink()
+
+
+def duration(name: str, text: str) -> int:
+    """Milliseconds. Raises CliError."""
+    try:
+        return units.parse_duration(text)
+    except units.UnitError as error:
+        raise CliError(f"{name} = {text}: {error.fix}") from error
+
+
+def numbers(name: str, text: str) -> list[int]:
+    """``256,512``. Raises CliError."""
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
+        if not part.isdecimal() or not int(part):
+            raise CliError(f"{name} = {part}: write whole numbers, at least 1, like 256 or 256,512")
+    return [int(part) for part in parts]
+
+
+def check_sizes(name: str, sizes: Sequence[int], per_host: int) -> None:
+    for size in sizes:
+        if size % per_host or size < per_host:
+            raise CliError(f"{name} = {size}: hosts have {per_host} GPUs, so write a multiple of {per_host}")

@@ -1,0 +1,72 @@
+"""Runs on the screen: a bar for each that runs, simulated time, speed, what is left."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from tenure import units
+from tenure.cli import render
+from tenure.cli.errors import CliError, Exit
+
+if TYPE_CHECKING:
+    from tenure.sim.runner import Order, Tick
+
+
+class _Bars:
+    """One bar a run that has begun, and one for all of them when there are several."""
+
+    def __init__(self, progress: Progress, orders: Sequence[Order]) -> None:
+        self.progress = progress
+        self.orders = orders
+        self.tasks: dict[int, TaskID] = {}
+        self.began: dict[int, float] = {}
+        several = len(orders) > 1
+        self.all = progress.add_task("all runs", total=len(orders), detail="", visible=several)
+
+    def seen(self, tick: Tick) -> None:
+        setup = self.orders[tick.number].setup
+        task = self.tasks.get(tick.number)
+        if task is None:
+            self.began[tick.number] = time.monotonic()
+            task = self.tasks[tick.number] = self.progress.add_task(setup.label, total=setup.duration, detail="")
+        spent, gone = max(time.monotonic() - self.began[tick.number], 0.001), tick.at - setup.start
+        speed = gone / 86_400_000 / spent
+        left = units.format_duration(round((setup.duration - gone) * spent / max(gone, 1)) * 1000)
+        detail = f"{units.format_duration(gone - gone % 3_600_000)}, {tick.jobs} jobs, {speed:.1f} days/s, {left} left"
+        self.progress.update(task, completed=gone, detail=detail)
+
+    def done(self, number: int) -> None:
+        self.progress.advance(self.all)
+        if number in self.tasks:
+            self.progress.remove_task(self.tasks.pop(number))
+
+
+def run_orders(orders: Sequence[Order], processes: int, out: Path | None) -> list[dict[str, Any]]:
+    """Run them with bars on stderr. ``out`` gets ``summary.json``, anew whenever a run is over.
+
+    Raises CliError after Ctrl-C, when what was done is written.
+    """
+    from tenure.sim.runner import run_all, write_summaries
+
+    summaries: dict[int, dict[str, Any]] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"))
+    with Progress(*columns, console=render.errors(), transient=True) as progress:
+        bars = _Bars(progress, orders)
+
+        def done(number: int, summary: dict[str, Any]) -> None:
+            summaries[number] = summary
+            bars.done(number)
+            if out is not None:
+                write_summaries(out, [summaries[i] for i in sorted(summaries)])
+
+        whole = run_all(orders, processes or os.cpu_count() or 1, bars.seen, done)
+    if not whole:
+        kept = f"; what was done by then is in {out}" if out is not None and summaries else ""
+        raise CliError(f"interrupted{kept}", Exit.INTERRUPTED)
+    return [summaries[i] for i in sorted(summaries)]

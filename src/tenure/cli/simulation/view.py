@@ -1,0 +1,112 @@
+"""What a simulation found, in the terminal: a column for each policy and setting, the median of its seeds."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from tenure import units
+from tenure.cli import render
+from tenure.cli.context import print_json
+
+Summary = dict[str, Any]
+Show = Callable[[float], str]
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _time(value: float) -> str:
+    return units.format_duration(round(value) * 1000)
+
+
+def _count(value: float) -> str:
+    return f"{value:.0f}"
+
+
+def _decimal(value: float) -> str:
+    return f"{value:.2f}"
+
+
+ROWS: tuple[tuple[str, str, Show], ...] = (
+    ("delivered of what was owed", "m1_delivered", _percent),
+    ("  hour by hour (strict)", "m1_strict", _percent),
+    ("  worst budget", "m1_worst", _percent),
+    ("  worst budget-week", "m1_worst_week", _percent),
+    ("  budgets at 95 % or more", "budgets_at_95", _count),
+    ("  of budgets", "budgets", _count),
+    ("delivered, water-filled (M3)", "m3_delivered", _percent),
+    ("occupancy", "occupancy", _percent),
+    ("  unallocated part", "unallocated_share", _percent),
+    ("  lost to restarts", "lost_share", _percent),
+    ("demand over supply", "demand_over_supply", _decimal),
+    ("debug jobs wait, p50", "debug_wait_p50_s", _time),
+    ("  p90", "debug_wait_p90_s", _time),
+    ("mid-size jobs wait, p90", "mid_wait_p90_s", _time),
+    ("  p99", "mid_wait_p99_s", _time),
+    ("gangs of 128 GPUs or more wait, p90", "large_wait_p90_s", _time),
+    ("all charged jobs wait, p50", "wait_p50_s", _time),
+    ("  p90", "wait_p90_s", _time),
+    ("evictions per charged job", "evictions_per_charged_job", _decimal),
+    ("  per mid-size job", "evictions_per_mid_job", _decimal),
+    ("jobs", "jobs", _count),
+    ("seconds to simulate", "wall_s", _decimal),
+)
+
+
+def group_of(summary: Summary) -> str:
+    """Policy and settings, without the seed."""
+    settings = " ".join(f"{name}={value}" for name, value in summary.get("settings", {}).items())
+    return f"{summary['policy']} {settings}".strip()
+
+
+def show(summaries: Sequence[Summary], out: Path | None) -> None:
+    """The table on stdout, and where the rest is."""
+    groups: dict[str, list[Summary]] = {}
+    for summary in summaries:
+        groups.setdefault(group_of(summary), []).append(summary)
+    seeds = max((len(group) for group in groups.values()), default=0)
+    table = Table(box=None, title_justify="left", pad_edge=False)
+    table.add_column(f"median of {seeds} seeds [range]" if seeds > 1 else "")
+    for name in groups:
+        table.add_column(name, justify="right")
+    for title, key, how in ROWS:
+        table.add_row(title, *(_cell([summary.get(key) for summary in group], how) for group in groups.values()))
+    render.output().print(table)
+    notes = dict.fromkeys(note for summary in summaries for note in summary.get("notes", ()))
+    for note in notes:
+        render.output().print(f"note: {note}", markup=False)
+    if out is not None:
+        render.output().print(f"tables, reports and pictures are in {out}", markup=False)
+
+
+def _cell(values: Sequence[float | None], how: Show) -> str:
+    known = [value for value in values if value is not None]
+    if not known:
+        return "-"
+    middle = how(statistics.median(known))
+    if len(known) == 1 or how(min(known)) == how(max(known)):
+        return middle
+    return f"{middle} [{how(min(known))} to {how(max(known))}]"
+
+
+def write_comparison(folders: Sequence[Path], out: Path) -> Any:
+    """Compare the runs in these folders; pictures and words go to ``out``."""
+    from tenure.reports import compare, tables
+
+    with render.errors().status("comparing"):
+        return compare.write_comparison([tables.read_run(folder) for folder in folders], out)
+
+
+def show_comparison(comparison: Any, out: Path, *, as_json: bool) -> None:
+    """What the comparison says in words."""
+    if as_json:
+        print_json(comparison)
+        return
+    print((out / "comparison.md").read_text(encoding="utf-8"))
+    print(f"pictures are in {out / 'comparison.html'}")

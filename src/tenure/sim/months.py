@@ -1,0 +1,53 @@
+"""Ready-made simulations: a month of synthetic researchers, and a trace on a cluster of its size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+from tenure.core.model import DAY
+from tenure.sim.claims import claims_for
+from tenure.sim.researchers import Lab, Machines, Researchers, presets
+from tenure.sim.setup import START, Setup, make_cluster
+from tenure.sim.traces import Trace
+from tenure.sim.work import Workload
+
+MIXES = tuple(presets)
+"""How much people ask for: the presets of the synthetic lab."""
+
+
+def month_of(mix: str, clusters: Mapping[str, int], *, people: int = 150, per_host: int = 8) -> Setup:
+    """30 days of the lab ``mix`` on ``clusters``: name -> GPUs. Raises KeyError for an unknown mix, ValueError unless
+    hosts come out whole.
+    """
+    machines = tuple(Machines(name, gpus // per_host, per_host) for name, gpus in clusters.items())
+    lab = replace(presets[mix], clusters=machines, people=people)
+    made = tuple(make_cluster(gpus, name, per_host) for name, gpus in clusters.items())
+    return Setup(mix, made, lab.tree(), partial(researchers, lab), claims_for, "budgets", 0, 30 * DAY)
+
+
+def researchers(lab: Lab, seed: int) -> Workload:
+    """The people of ``lab``, with this seed."""
+    return Researchers(replace(lab, seed=seed))
+
+
+def trace_of(trace: Trace, duration: int | None = None) -> Setup:
+    """``trace`` on the cluster that its options chose; over its own span unless ``duration`` says otherwise."""
+    cluster = make_cluster(trace.gpus, per_host=trace.options.gpus_per_host)
+    setup = Setup(
+        trace.reading.path,
+        (cluster,),
+        trace.budgets,
+        partial(replayed, trace, cluster.name),
+        claims_for,
+        "budgets",
+        0,
+        duration or trace.days * DAY,
+    )
+    return replace(setup, start=START if trace.origin is None else trace.origin)
+
+
+def replayed(trace: Trace, cluster: str, seed: int) -> Workload:
+    """The trace's jobs: the same for every seed."""
+    return trace.workload(cluster)
