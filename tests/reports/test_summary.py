@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from random import Random
 
 import pytest
-from by_hand import GPU_HOUR, hour_row
+from by_hand import GPU_HOUR, hour_row, three_hours
 from fake_runs import CLUSTER, T0, empty_run, fake_run
 
 from tenure.core.model import DAY, GPU, HOUR
 from tenure.reports.metrics import summary
+from tenure.reports.owed import water_filled
 from tenure.reports.records import AttemptRow, Run
+from tenure.reports.waits import CLASSES
 
 FIRST = (
     "policy seed gpus days jobs events wall_s m1_delivered m1_strict m1_worst m1_worst_week m3_delivered budgets_at_95 "
@@ -37,6 +41,34 @@ def test_the_summary_begins_with_the_keys_that_others_rely_on(run: Run) -> None:
 
 def test_keys_are_the_same_for_every_run(run: Run) -> None:
     assert list(summary(empty_run())) == list(summary(run))
+
+
+def test_the_page_of_metrics_explains_every_key(run: Run) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
+    found = summary(run)
+    for key in [*found, *found["gpu_hours"]]:
+        if not re.search(r"_(wait|decision)_p\d\d_s$|^(wait|decision)_p|_jobs$|_never_started$", key):
+            assert f"`{key}`" in page, key
+    for group in (*CLASSES, "funded", "every"):
+        assert f"`{group}`" in page
+
+
+def test_the_worked_example_of_the_page_is_what_comes_out() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
+    table = re.findall(r"^\| (\d) \| ([ab]) \| (.*) \|$", page, re.MULTILINE)
+    run = three_hours()
+    assert len(table) == len(run.budget_hours) == 6
+    fills = water_filled(run.budget_hours, run.hours)
+    for (hour, budget, cells), row in zip(table, run.budget_hours, strict=True):
+        assert (T0 + (int(hour) - 1) * HOUR, f"lab/{budget}") == (row.start, row.budget)
+        filled = fills[row.cluster, row.start][row.budget]
+        owed = min(row.entitled, row.demand)
+        amounts = (row.entitled, row.demand, owed, row.delivered, row.lost, filled)
+        assert [int(cell) * GPU_HOUR for cell in cells.split(" | ")] == list(amounts)
+    told = re.findall(r"\*\*([\d.]+) %\*\*", page)
+    found = summary(run)
+    keys = ("m1_delivered", "m1_strict", "m1_net", "m1_worst", "m3_delivered", "impact")
+    assert [round(100 * found[key], 1) for key in keys] == [float(percent) for percent in told]
 
 
 def test_the_order_of_rows_does_not_matter(run: Run) -> None:

@@ -126,6 +126,8 @@ def test_hosts_can_be_chosen() -> None:
     assert found is not None
     assert [(b["y"], b["y2"]) for b in found.spec["datasets"]["bars"]] == [(8, 10)]
     assert "2 of 40 hosts" in str(found.spec)
+    assert list(view(run, hosts=3).rows) == [(CLUSTER, "n001"), (CLUSTER, "n002"), (CLUSTER, "n003")]
+    assert len(view(run, hosts=40).rows) == 40
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from tenure.reports.tables import write_json
 JSON_FILE, MARKDOWN_FILE, PAGE_FILE = "comparison.json", "comparison.md", "comparison.html"
 
 
-def write_comparison(runs: Iterable[Summary | Run], folder: Path, png: bool = True) -> list[Path]:
-    """Compare ``runs`` (or their summaries) and write the files into ``folder``. Returns them.
+def write_comparison(runs: Iterable[Summary | Run], folder: Path, png: bool = True) -> Summary:
+    """Compare ``runs`` (or their summaries) and write files into ``folder``. Returns what ``comparison.json`` holds.
 
     The first variant is what others on the same workload are compared with. Raises ValueError without any run and for
     two runs of one variant with the same seed, OSError when files cannot be written.
@@ -29,9 +29,9 @@ def write_comparison(runs: Iterable[Summary | Run], folder: Path, png: bool = Tr
     comparison = compare(runs)
     shown = comparison_pictures(comparison.variants)
     folder.mkdir(parents=True, exist_ok=True)
-    files = [folder / name for name in (JSON_FILE, MARKDOWN_FILE, PAGE_FILE)]
-    write_json(files[0], as_json(comparison))
-    files[1].write_text(markdown(comparison), "utf-8")
+    found = as_json(comparison)
+    write_json(folder / JSON_FILE, found)
+    (folder / MARKDOWN_FILE).write_text(markdown(comparison), "utf-8")
     page = comparison_page(
         shown,
         about=about(comparison),
@@ -41,8 +41,10 @@ def write_comparison(runs: Iterable[Summary | Run], folder: Path, png: bool = Tr
         labels=[variant.label for variant in comparison.variants],
         sections=rows(comparison),
     )
-    files[2].write_text(page, "utf-8")
-    return files + (write_pngs(shown, folder) if png else [])
+    (folder / PAGE_FILE).write_text(page, "utf-8")
+    if png:
+        write_pngs(shown, folder)
+    return found
 
 
 def about(comparison: Comparison) -> str:

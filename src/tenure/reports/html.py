@@ -33,13 +33,13 @@ def write_report(
     run: Run,
     folder: Path,
     window: tuple[int, int] | None = None,
-    hosts: Sequence[str] | None = None,
+    hosts: int | Sequence[str] | None = None,
     png: bool = True,
 ) -> list[Path]:
     """Write ``report.html`` and, with ``png``, a picture of every chart into ``folder``. Returns the files.
 
-    ``window`` (ms UTC) and ``hosts`` choose what the GPU timeline shows. Raises ValueError for hosts that the run does
-    not have and for an empty window, OSError when files cannot be written.
+    ``window`` (ms UTC) and ``hosts`` (names, or how many) choose what the GPU timeline shows. Raises ValueError for
+    hosts that the run does not have and for an empty window, OSError when files cannot be written.
     """
     shown = list(pictures.pictures(run, window, hosts))
     folder.mkdir(parents=True, exist_ok=True)

@@ -59,9 +59,9 @@ th:first-child, td:first-child { text-align: left; padding-left: 0; } th { font-
 
 RUN = """{% extends "base" %}
 {% block content %}
-<p class="quiet">{{ run.workload }}; {{ run.jobs }} jobs; {{ run.days }} days simulated until
-{{ run.simulated_until }}, the first {{ run.warmup_days }} of which are not counted; {{ run.events }} events in
-{{ "%.1f" | format(run.wall_s) }} s.</p>
+<p class="quiet">{{ run.workload }}; {{ "{:,}".format(run.jobs) }} jobs; {{ run.days }} days simulated until
+{{ run.simulated_until }}, the first {{ run.warmup_days }} of which are not counted;
+{{ "{:,}".format(run.events) }} events in {{ "%.1f" | format(run.wall_s) }} s.</p>
 {% if not run.complete %}
 <p class="note">This run was interrupted: figures are over the {{ run.measured_days }} days that were simulated.</p>
 {% endif %}

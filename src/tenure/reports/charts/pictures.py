@@ -19,7 +19,9 @@ VL_VERSION = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 PNG_SCALE = 2.0
 
 
-def pictures(run: Run, window: tuple[int, int] | None = None, hosts: Sequence[str] | None = None) -> Iterator[Picture]:
+def pictures(
+    run: Run, window: tuple[int, int] | None = None, hosts: int | Sequence[str] | None = None
+) -> Iterator[Picture]:
     """Those that have something to show. ``window`` (ms UTC) and ``hosts``: what the timeline shows.
 
     Raises ValueError for hosts that are not there and for an empty window.

@@ -69,20 +69,20 @@ class View:
         return self.start + round(x * (self.end - self.start) / WIDTH)
 
 
-def view(run: Run, window: tuple[int, int] | None = None, hosts: Sequence[str] | None = None) -> View:
+def view(run: Run, window: tuple[int, int] | None = None, hosts: int | Sequence[str] | None = None) -> View:
     """What to show: ``window`` in ms UTC, else two days from the end of the warm-up, one of many GPUs.
 
-    ``hosts``: those to show, else the first 32. The window is halved until it has at most ``MOST_BARS`` bars. Raises
-    ValueError for hosts that the run does not have and for an empty window.
+    ``hosts``: those to show, or how many of the first, else 32 of them. The window is halved until it has at most
+    ``MOST_BARS`` bars. Raises ValueError for hosts that the run does not have and for an empty window.
     """
-    wanted = None if hosts is None else set(hosts)
+    wanted = None if hosts is None or isinstance(hosts, int) else set(hosts)
     known = [(cluster, host, gpus) for cluster, found in run.hosts.items() for host, gpus in found]
     missing = sorted((wanted or set()) - {host for _, host, _ in known})
     if missing:
         raise ValueError(f"no such hosts in this run: {', '.join(missing)}")
     shown = [place for place in known if wanted is None or place[1] in wanted]
     if wanted is None:
-        shown = shown[:MOST_HOSTS]
+        shown = shown[: hosts if isinstance(hosts, int) else MOST_HOSTS]
     rows: dict[tuple[str, str], int] = {}
     height = 0
     for cluster, host, gpus in shown:
@@ -127,7 +127,9 @@ def stretches(attempt: AttemptRow, shown: View) -> Iterator[tuple[int, int]]:
             first = place
 
 
-def timeline(run: Run, window: tuple[int, int] | None = None, hosts: Sequence[str] | None = None) -> Picture | None:
+def timeline(
+    run: Run, window: tuple[int, int] | None = None, hosts: int | Sequence[str] | None = None
+) -> Picture | None:
     """The chart, or None when nothing ran in the window. Raises ValueError as ``view`` does."""
     shown = view(run, window, hosts)
     attempts = sorted((a for a in run.attempts if shown.shows(a)), key=lambda a: (a.started, a.job_id, a.id))
