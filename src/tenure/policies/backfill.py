@@ -13,7 +13,7 @@ from tenure.core.apply import apply
 from tenure.core.decisions import Plan, Start
 from tenure.core.model import HOUR, MINUTE, Slots
 from tenure.core.placement import Room
-from tenure.core.queue import Group, Shape
+from tenure.core.queue import Group, Shape, shape_of
 from tenure.core.reasons import Reason
 from tenure.core.state import Attempt, ClusterState, Job, State
 from tenure.policies import line, moves
@@ -46,8 +46,8 @@ class Backfill:
             return []
         self._still = None
         if state.paused_starts:
-            for group in line.whole(state):
-                line.say(state, group, Reason.PAUSED_STARTS)
+            for waiting in line.whole(state):
+                line.say(waiting, Reason.PAUSED_STARTS)
             return []
         one = _Pass(self, state)
         one.run()
@@ -93,8 +93,9 @@ class Reservation:
     first_end: int
     beside: dict[Shape, tuple[Slots, ...] | None] = field(default_factory=dict)
 
-    def may_keep(self, now: Room, job: Job, shape: Shape) -> tuple[Slots, ...] | None:
+    def may_keep(self, now: Room, job: Job) -> tuple[Slots, ...] | None:
         """Slots that are free now and that the job may hold past the shadow time."""
+        shape = shape_of(job.spec)
         if shape not in self.beside:
             self.beside[shape] = self._look(now, job)
         return self.beside[shape]
@@ -114,6 +115,7 @@ class Reservation:
 
     def keep_off(self, slots: tuple[Slots, ...]) -> None:
         """Somebody holds these past the shadow time."""
+        self.beside.clear()
         self.room.take(slots)
         self.slots = moves.find(self.room, self.job) or self.slots
 
@@ -126,48 +128,49 @@ class _Pass:
         self.state = state
         self.plans: list[Plan] = []
         self.reserved: dict[str, Reservation] = {}
-        self.passed: dict[int, Group] = {}
-        """Jobs at the head of a line that cannot start."""
+        self.passed: list[int] = []
+        """Jobs that stood at the head of the line and cannot start."""
         self._fits: dict[tuple[str, Shape], bool] = {}
 
     def run(self) -> None:
-        waiting = line.whole(self.state)
-        while first := line.oldest((group for group in waiting if self._unreserved(group)), self.passed):
-            job = self.state.jobs[first.job_id]
-            if not self._try(job, first.group):
-                self.passed[job.id] = first.group
+        state = self.state
+        waiting = before = line.whole(state)
+        while len(self.reserved) < len(state.clusters):
+            job = line.oldest(state, before, self.passed)
+            if job is None:
+                break
+            if not self._try(job, self._accepted(job)):
+                self.passed.append(job.id)
                 self._reserve(job)
-        behind = [(each, group) for group in waiting if group.people for each in self._candidates(group)]
-        for (_, job_id), group in sorted(behind, key=lambda one: one[0]):
-            self._try(self.state.jobs[job_id], group)
-        for group in waiting:
-            if group.people:
-                fits = any(self._fits_now(cluster, group) for cluster in self._clusters(group))
-                line.say(self.state, group, Reason.WAITING_RESERVED if fits else Reason.WAITING_CAPACITY)
+                before = [each for each in waiting if any(c.spec.name not in self.reserved for c in each.clusters)]
+        behind = [(each, here) for here in waiting if here.group.people for each in self._candidates(here)]
+        for (_, job_id), here in sorted(behind, key=lambda one: one[0]):
+            self._try(state.jobs[job_id], [c for c in here.clusters if self._fits_now(c, here.group)])
+        for here in waiting:
+            fits = here.group.people and any(self._fits_now(cluster, here.group) for cluster in here.clusters)
+            line.say(here, Reason.WAITING_RESERVED if fits else Reason.WAITING_CAPACITY)
 
-    def _clusters(self, group: Group) -> list[ClusterState]:
+    def _accepted(self, job: Job) -> list[ClusterState]:
         clusters = self.state.clusters
-        return [clusters[name] for name in group.key.shape.clusters if name in clusters]
+        return [clusters[name] for name in job.spec.clusters if name in clusters]
 
-    def _unreserved(self, group: Group) -> bool:
-        return bool(group.people) and any(c.spec.name not in self.reserved for c in self._clusters(group))
-
-    def _candidates(self, group: Group) -> list[tuple[int, int]]:
-        """Jobs of a group, as (submitted, id), that could start now as far as one can tell without trying."""
-        longest = -1
-        for cluster in self._clusters(group):
+    def _candidates(self, here: line.Waiting) -> list[tuple[int, int]]:
+        """Jobs that are alike, as (submitted, id), that could start now as far as one can tell without trying."""
+        group, longest = here.group, -1
+        for cluster in here.clusters:
             if self._fits_now(cluster, group):
                 reserved = self.reserved.get(cluster.spec.name)
-                some = self.state.jobs[group.anyone()]
-                if reserved is None or reserved.may_keep(cluster.room, some, group.key.shape) is not None:
+                if reserved is None or reserved.may_keep(cluster.room, self.state.jobs[group.anyone()]) is not None:
                     return [each for jobs in group.people.values() for each in jobs]
                 longest = max(longest, reserved.at - self.state.now)
         if longest < 0:
             return []
         jobs, length = self.state.jobs, self.policy.length
-        return [each for line in group.people.values() for each in line if length(jobs[each[1]]) <= longest]
+        return [each for theirs in group.people.values() for each in theirs if length(jobs[each[1]]) <= longest]
 
     def _fits_now(self, cluster: ClusterState, group: Group) -> bool:
+        if group.gpus > cluster.room.free_gpus:
+            return False
         key = cluster.spec.name, group.key.shape
         known = self._fits.get(key)
         if known is None:
@@ -175,10 +178,10 @@ class _Pass:
             known = self._fits[key] = cluster.room.can_fit(spec.roles, spec.labels)
         return known
 
-    def _try(self, job: Job, group: Group) -> bool:
-        """Start the job in the first cluster that it lists and that can take it without delaying the oldest."""
-        for cluster in self._clusters(group):
-            plan = self._plan(cluster, job, group) if self._fits_now(cluster, group) else None
+    def _try(self, job: Job, clusters: Iterable[ClusterState]) -> bool:
+        """Start the job in the first of ``clusters`` that can take it without delaying the oldest."""
+        for cluster in clusters:
+            plan = self._plan(cluster, job)
             if plan is not None:
                 apply(self.state, plan)
                 self.plans.append(plan)
@@ -186,19 +189,20 @@ class _Pass:
                 return True
         return False
 
-    def _plan(self, cluster: ClusterState, job: Job, group: Group) -> Start | None:
+    def _plan(self, cluster: ClusterState, job: Job) -> Start | None:
         reserved = self.reserved.get(cluster.spec.name)
         if reserved is None:
             return moves.start_in(self.state, cluster, job)
         end = self.state.now + self.policy.length(job)
         if end <= reserved.at:
-            reserved.beside.clear()
-            reserved.first_end = min(reserved.first_end, end)
-            return moves.start_in(self.state, cluster, job)
-        slots = reserved.may_keep(cluster.room, job, group.key.shape)
+            plan = moves.start_in(self.state, cluster, job)
+            if plan is not None:
+                reserved.beside.clear()
+                reserved.first_end = min(reserved.first_end, end)
+            return plan
+        slots = reserved.may_keep(cluster.room, job)
         if slots is None:
             return None
-        reserved.beside.clear()
         reserved.keep_off(slots)
         return moves.start(self.state, cluster, job, slots)
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from tenure.core.apply import apply
-from tenure.core.decisions import Plan, Start
-from tenure.core.queue import Group
+from tenure.core.decisions import Plan
 from tenure.core.reasons import Reason
-from tenure.core.state import Attempt, Job, State
+from tenure.core.state import Attempt, State
 from tenure.policies import line, moves
 from tenure.policies.standstill import Standstill
 
@@ -14,7 +13,7 @@ from tenure.policies.standstill import Standstill
 class Fifo:
     """Jobs start in the order of their first submission; one that does not fit holds up everybody behind it.
 
-    Nobody is evicted: every attempt runs to its end, on draining hosts too. A job that no cluster of its list can start
+    Nobody is evicted: every attempt runs to its end, on draining hosts too. A job that none of its clusters can start
     holds up all of them.
     """
 
@@ -27,39 +26,38 @@ class Fifo:
         if self._still is not None and self._still.lasts(state):
             return []
         self._still = None
-        plans: list[Plan] = []
         waiting = line.whole(state)
         if state.paused_starts:
-            for group in waiting:
-                line.say(state, group, Reason.PAUSED_STARTS)
-            return plans
-        blocked: set[str] = set()
-        heads: dict[int, Group] = {}
-        while first := line.oldest(group for group in waiting if group.people and not _held_up(state, group, blocked)):
-            plan = self._start(state, state.jobs[first.job_id], blocked)
-            if plan is not None:
-                apply(state, plan)
-                plans.append(plan)
-            else:
-                heads[first.job_id] = first.group
-                blocked.update(first.group.key.shape.clusters)
-        for group in waiting:
-            if group.people:
-                line.say(state, group, Reason.WAITING_TURN)
-        for group in heads.values():
-            line.say(state, group, Reason.WAITING_CAPACITY)
+            for each in waiting:
+                line.say(each, Reason.PAUSED_STARTS)
+            return []
+        plans, heads = self._serve(state, waiting)
+        for each in waiting:
+            stands_first = each.group.people and not heads.isdisjoint(_ids(each))
+            line.say(each, Reason.WAITING_CAPACITY if stands_first else Reason.WAITING_TURN)
         self._still = Standstill(state, heads)
         return plans
 
     @staticmethod
-    def _start(state: State, job: Job, blocked: set[str]) -> Start | None:
-        for name in job.spec.clusters:
-            cluster = state.clusters.get(name)
-            if cluster is not None and name not in blocked:
-                plan = moves.start_in(state, cluster, job)
-                if plan is not None:
-                    return plan
-        return None
+    def _serve(state: State, waiting: list[line.Waiting]) -> tuple[list[Plan], set[int]]:
+        """Start one after the other until every cluster is held up. Returns the plans and who holds up clusters."""
+        plans: list[Plan] = []
+        heads: set[int] = set()
+        free = dict(state.clusters)
+        """Clusters that nobody holds up."""
+        while free and (job := line.oldest(state, waiting)) is not None:
+            clusters = [free[name] for name in job.spec.clusters if name in free]
+            tried = (moves.start_in(state, cluster, job) for cluster in clusters)
+            plan = next((plan for plan in tried if plan is not None), None)
+            if plan is not None:
+                apply(state, plan)
+                plans.append(plan)
+                continue
+            heads.add(job.id)
+            for cluster in clusters:
+                del free[cluster.spec.name]
+            waiting = [each for each in waiting if any(cluster.spec.name in free for cluster in each.clusters)]
+        return plans, heads
 
     def protected(self, attempt: Attempt, now: int) -> bool:
         return True
@@ -69,6 +67,6 @@ class Fifo:
         return moves.usable(state)
 
 
-def _held_up(state: State, group: Group, blocked: set[str]) -> bool:
-    """Whether every cluster that these jobs accept has a job in front that does not fit."""
-    return all(name in blocked or name not in state.clusters for name in group.key.shape.clusters)
+def _ids(waiting: line.Waiting) -> set[int]:
+    """The first job of each person."""
+    return {jobs[0][1] for jobs in waiting.group.people.values()}

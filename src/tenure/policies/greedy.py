@@ -23,18 +23,18 @@ from tenure.policies.rules import Rules
 def run(rules: Rules, state: State) -> list[Plan]:
     """A pass at ``state.now``. The returned plans have been applied."""
     plans = moves.empty_draining(state, rules.protected)
-    awake: dict[tuple[Kind, GroupKey], Group] = {}
+    awake: list[moves.Place] = []
     for cluster, group in moves.groups(state):
         parked = group.parked
         if parked is None or cluster.freed - parked.freed >= parked.short:
-            awake[group.kind, group.key] = group
+            awake.append((cluster, group))
     if awake:
-        _Sweep(rules, state, plans).run(list(awake.values()))
+        _Sweep(rules, state, plans).run(awake)
     return plans
 
 
 class _Sweep:
-    """Tries every group that may have a chance, once for each job of it that starts."""
+    """Tries every group that may have a chance, once more for each job of it that starts."""
 
     def __init__(self, rules: Rules, state: State, plans: list[Plan]) -> None:
         self.rules = rules
@@ -42,8 +42,15 @@ class _Sweep:
         self.plans = plans
         self._views: dict[str, _View] = {}
 
-    def run(self, awake: list[Group]) -> None:
-        line = [(self._first(group), n, group) for n, group in enumerate(awake)]
+    def run(self, awake: list[moves.Place]) -> None:
+        possible: dict[tuple[Kind, GroupKey], Group] = {}
+        for cluster, group in awake:
+            obstacle = self._view(cluster).obstacle(group)
+            if obstacle is None:
+                possible[group.kind, group.key] = group
+            else:
+                moves.park(cluster, group, *obstacle)
+        line = [(self._first(group), n, group) for n, group in enumerate(possible.values())]
         heapify(line)
         while line:
             (*_, job_id), n, group = heappop(line)
@@ -62,13 +69,16 @@ class _Sweep:
 
     def _place(self, group: Group, job: Job) -> Start | Claim | None:
         """How the first cluster that the job lists and that can start it does so; else its groups are parked."""
-        tried = []
-        for cluster, there in moves.places(self.state, group.kind, group.key):
-            found = self._view(cluster).plan(there, job)
-            if isinstance(found, Start | Claim):
-                return found
-            tried.append((cluster, there, *found))
-        for cluster, there, reason, short in tried:
+        places = moves.places(self.state, group.kind, group.key)
+        obstacles = []
+        for cluster, there in places:
+            view = self._view(cluster)
+            obstacle = view.obstacle(there)
+            plan = view.plan(there, job) if obstacle is None else None
+            if plan is not None:
+                return plan
+            obstacles.append(obstacle or (Reason.WAITING_CAPACITY, 1))
+        for (cluster, there), (reason, short) in zip(places, obstacles, strict=True):
             moves.park(cluster, there, reason, short)
         return None
 
@@ -86,20 +96,22 @@ class _View:
         self.rules = rules
         self.state = state
         self.cluster = cluster
-        self.running: dict[str, int] = {}
-        """Leaf -> protected GPUs."""
+        self.held: dict[str, list[Attempt]] = {}
+        """Leaf -> its protected attempts."""
         self.loose: list[Attempt] = []
         """Attempts that are not protected."""
         for attempt in state.attempts.values():
             if attempt.cluster == cluster.spec.name:
                 self._sort(attempt)
+        self._over: dict[tuple[str, Kind, int], int] = {}
         self._fits: dict[Shape, bool] = {}
         self._below: dict[int, tuple[list[Attempt], list[Attempt], int]] = {}
         self._rooms: dict[int, Room] = {}
+        self._fits_without: dict[tuple[int, Shape], bool] = {}
 
     def _sort(self, attempt: Attempt) -> None:
         if self.rules.protected(attempt, self.state.now):
-            self.running[attempt.leaf] = self.running.get(attempt.leaf, 0) + attempt.gpus
+            self.held.setdefault(attempt.leaf, []).append(attempt)
         else:
             self.loose.append(attempt)
 
@@ -107,33 +119,58 @@ class _View:
         """A plan for the job was applied."""
         assert job.attempt is not None
         self._sort(job.attempt)
-        self._fits.clear()
-        self._below.clear()
-        self._rooms.clear()
+        for known in (self._over, self._fits, self._below, self._rooms, self._fits_without):
+            known.clear()
 
-    def plan(self, group: Group, job: Job) -> Start | Claim | tuple[Reason, int]:
-        """How the job could be placed here now; else why not, and how many GPUs must become free to change that."""
-        state, room = self.state, self.cluster.room
-        if state.paused_starts:
+    def obstacle(self, group: Group) -> tuple[Reason, int] | None:
+        """What is sure to keep the group's jobs from being placed now, cheapest test first.
+
+        With it the number of GPUs that must become free before that can change.
+        """
+        room, key = self.cluster.room, group.key
+        if self.state.paused_starts:
             return Reason.PAUSED_STARTS, 1
-        over = self.rules.over(state, self.cluster, job, self.running.get(job.leaf, 0))
+        job = self.state.jobs[group.anyone()]
+        over = self._too_many(group, job)
         if over > 0:
             return Reason.WAITING_TEAM_CAP, over
-        shape = group.key.shape
-        fits = self._fits.get(shape)
-        if fits is None:
-            fits = self._fits[shape] = room.can_fit(job.spec.roles, job.spec.labels)
-        if fits and (found := moves.start_in(state, self.cluster, job)) is not None:
-            return found
-        victims, leaving, gpus = self._outranked(job)
+        if self._fits_now(group, job):
+            return None
+        victims, _, gpus = self._outranked(job)
         short = group.gpus - room.free_gpus - gpus
         if short > 0 or not gpus:
             return Reason.WAITING_CAPACITY, max(1, short)
-        if not self._without(job).can_fit(job.spec.roles, job.spec.labels):
+        rank = self.rules.rank(job)
+        fits = self._fits_without.get((rank, key.shape))
+        if fits is None:
+            fits = self._without(job).can_fit(job.spec.roles, job.spec.labels)
+            self._fits_without[rank, key.shape] = fits
+        if not fits:
             return Reason.WAITING_CAPACITY, 1
-        if victims and not state.evictions_allowed():
+        if victims and not self.state.evictions_allowed():
             return Reason.PAUSED_EVICTIONS, 1
-        return self._claim(job, victims, leaving) or (Reason.WAITING_CAPACITY, 1)
+        return None
+
+    def plan(self, group: Group, job: Job) -> Start | Claim | None:
+        """How the job can be placed here now, when there is no obstacle."""
+        started = moves.start_in(self.state, self.cluster, job) if self._fits_now(group, job) else None
+        return started or self._claim(job)
+
+    def _too_many(self, group: Group, job: Job) -> int:
+        key = group.key.leaf, group.kind, group.gpus
+        known = self._over.get(key)
+        if known is None:
+            running = sum(attempt.gpus for attempt in self.held.get(job.leaf, ()))
+            known = self._over[key] = self.rules.over(self.state, self.cluster, job, running)
+        return known
+
+    def _fits_now(self, group: Group, job: Job) -> bool:
+        if group.gpus > self.cluster.room.free_gpus:
+            return False
+        known = self._fits.get(group.key.shape)
+        if known is None:
+            known = self._fits[group.key.shape] = self.cluster.room.can_fit(job.spec.roles, job.spec.labels)
+        return known
 
     def _outranked(self, job: Job) -> tuple[list[Attempt], list[Attempt], int]:
         """Whom the job may evict, first those who go first; who of them is leaving already; and all their GPUs."""
@@ -166,7 +203,8 @@ class _View:
             room.give(attempt.slots)
         return room
 
-    def _claim(self, job: Job, victims: list[Attempt], leaving: list[Attempt]) -> Claim | None:
+    def _claim(self, job: Job) -> Claim | None:
+        victims, leaving, _ = self._outranked(job)
         later = self._later(leaving)
         slots, chosen = moves.find(later, job), list[Attempt]()
         if slots is None:

@@ -1,4 +1,4 @@
-"""First come, first served: the line of waiting jobs, and what stands at its head."""
+"""First come, first served: the line of waiting jobs, and who stands at its head."""
 
 from __future__ import annotations
 
@@ -7,47 +7,44 @@ from typing import NamedTuple
 
 from tenure.core.queue import Group
 from tenure.core.reasons import Reason
-from tenure.core.state import State
+from tenure.core.state import ClusterState, Job, State
 from tenure.policies import moves
 
 
-class Standing(NamedTuple):
-    """A waiting job and its place in the line: older ones come first."""
+class Waiting(NamedTuple):
+    """Jobs that are alike, and the clusters that they accept, in the order in which they list them."""
 
-    submitted: int
-    job_id: int
     group: Group
+    clusters: list[ClusterState]
 
 
-def whole(state: State) -> list[Group]:
-    """The groups of all waiting jobs, each once."""
+def whole(state: State) -> list[Waiting]:
+    """All waiting jobs, each once."""
     if len(state.clusters) == 1:
-        return [group for _, group in moves.groups(state)]
-    return [group for cluster, group in moves.groups(state) if _first_listed(state, group) == cluster.spec.name]
+        only = list(state.clusters.values())
+        return [Waiting(group, only) for _, group in moves.groups(state)]
+    found = []
+    for cluster, group in moves.groups(state):
+        clusters = [state.clusters[name] for name in group.key.shape.clusters if name in state.clusters]
+        if clusters[0] is cluster:
+            found.append(Waiting(group, clusters))
+    return found
 
 
-def _first_listed(state: State, group: Group) -> str:
-    return next(name for name in group.key.shape.clusters if name in state.clusters)
+def oldest(state: State, line: Iterable[Waiting], passed: Collection[int] = ()) -> Job | None:
+    """The first in a line, without those that were ``passed`` over: the oldest first submission, then the id."""
+    lists = (jobs for waiting in line for jobs in waiting.group.people.values())
+    if passed:
+        heads = (next((each for each in jobs if each[1] not in passed), None) for jobs in lists)
+        best = min((head for head in heads if head is not None), default=None)
+    else:
+        best = min((jobs[0] for jobs in lists), default=None)
+    return state.jobs[best[1]] if best is not None else None
 
 
-def oldest(groups: Iterable[Group], passed: Collection[int] = ()) -> Standing | None:
-    """The first in the line among the jobs of ``groups``, without those that were ``passed`` over."""
-    best: Standing | None = None
-    for group in groups:
-        for jobs in group.people.values():
-            submitted, job_id = jobs[0]
-            if job_id in passed:
-                behind = next((each for each in jobs if each[1] not in passed), None)
-                if behind is None:
-                    continue
-                submitted, job_id = behind
-            if best is None or (submitted, job_id) < best[:2]:
-                best = Standing(submitted, job_id, group)
-    return best
-
-
-def say(state: State, group: Group, reason: Reason) -> None:
-    """Note why a group waits, wherever it does."""
-    for cluster, there in moves.places(state, group.kind, group.key):
-        if there.parked is None or there.parked.reason is not reason:
-            moves.park(cluster, there, reason)
+def say(waiting: Waiting, reason: Reason) -> None:
+    """Note why jobs wait, wherever they do."""
+    group = waiting.group
+    if group.people and (group.parked is None or group.parked.reason is not reason):
+        for cluster in waiting.clusters:
+            moves.park(cluster, cluster.queues[group.kind].leaves[group.key.leaf][group.key], reason)

@@ -19,7 +19,7 @@ class Rules(Protocol):
         """Sorts waiting jobs: the smallest is tried first."""
 
     def over(self, state: State, cluster: ClusterState, job: Job, running: int) -> int:
-        """GPUs of its team's that must end before the job may start, whatever is free; 0 when it may.
+        """GPUs of its team that must end before the job may start, whatever is free; at most 0 when it may.
 
         ``running``: protected GPUs that the team holds or claims in the cluster.
         """

@@ -1,0 +1,351 @@
+"""First come, first served, strictly and with EASY backfilling, as tables of scenarios."""
+
+from __future__ import annotations
+
+import pytest
+from policy_kit import Under
+
+from support.world import hosts
+from tenure.core.events import Released
+from tenure.core.lifecycle import JobState
+from tenure.core.model import HOUR, MINUTE, Cluster, HostState
+from tenure.core.reasons import Reason
+from tenure.policies import by_name
+from tenure.policies.backfill import Backfill
+from tenure.policies.fifo import Fifo
+
+LINES = ("fifo", "backfill")
+SHARES = {"lab/a": 0.5, "lab/b": 0.5}
+
+
+def under(name: str, count: int = 2, **settings: int) -> Under:
+    return Under(by_name(name, **settings), hosts(count), SHARES)
+
+
+def send(world: Under, gpus: int, limit: int | None, replicas: int = 1, **more: object) -> int:
+    """A job that is killed at its limit."""
+    return world.submit("lab/a", gpus, replicas=replicas, timeout=limit, grace=0, **more)
+
+
+# ---- what both have in common
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_the_oldest_first_whatever_its_level_budget_or_contract(name: str) -> None:
+    world = under(name, 1)
+    first = world.submit("lab/a", 8, min_runtime=0)
+    line = [
+        world.submit("lab/a", 8, min_runtime=0, priority=-1),
+        world.submit("lab/b", 8, min_runtime=HOUR, priority=2),
+        world.submit("lab/a", 8, min_runtime=15 * MINUTE, user="bob"),
+    ]
+    for _ in line:
+        world.wait(2 * HOUR)
+        world.finish(world.placed()[-1])
+    assert world.placed() == [first, *line]
+    assert world.victims() == []
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_who_comes_back_stands_where_it_stood(name: str) -> None:
+    world = under(name, 1)
+    first = world.submit("lab/a", 8)
+    held = world.submit("lab/a", 8)
+    later = world.submit("lab/a", 8)
+    world.hold(held)
+    world.finish(first)
+    assert world.running() == {later}
+    world.step(world.queue("lab/a", 8), Released(world.now, held, "ann"))
+    world.finish(later)
+    assert world.running() == {held}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_draining_hosts_are_waited_for(name: str) -> None:
+    world = under(name, 1)
+    job = world.submit("lab/a", 8, min_runtime=0)
+    world.host("h0", HostState.DRAINING)
+    world.wait(24 * HOUR)
+    assert world.running() == {job} and world.victims() == []
+    behind = world.submit("lab/a", 8)
+    world.finish(job)
+    assert world.job_state(behind) is JobState.QUEUED
+    world.host("h0", HostState.HEALTHY)
+    assert world.running() == {behind}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_nobody_is_exposed(name: str) -> None:
+    world = under(name, 1)
+    job = world.submit("lab/a", 8, min_runtime=0)
+    assert world.rules.protected(world.attempt(job), world.now + 365 * 24 * HOUR)
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_while_starts_are_paused_nobody_starts(name: str) -> None:
+    world = under(name, 1)
+    world.pause()
+    job = world.submit("lab/a", 8)
+    assert world.parked(job) is Reason.PAUSED_STARTS and world.rules.withheld(world.state) == 0
+    world.resume()
+    assert world.running() == {job}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_the_head_of_the_line_may_go_away(name: str) -> None:
+    world = under(name, 2)
+    world.submit("lab/a", 8, timeout=30 * HOUR)
+    head = world.submit("lab/b", 8, replicas=2)
+    behind = world.submit("lab/a", 8, timeout=40 * HOUR)
+    assert world.job_state(behind) is JobState.QUEUED
+    world.cancel(head)
+    assert behind in world.running()
+
+
+# ---- first come, first served
+
+
+def test_a_head_that_does_not_fit_holds_up_everybody() -> None:
+    world = under("fifo", 2)
+    first = world.submit("lab/a", 8)
+    head = world.submit("lab/b", 8, replicas=2)
+    behind = [world.submit("lab/a", 1, min_runtime=15 * MINUTE), world.submit("lab/b", 8, priority=2)]
+    assert world.running() == {first}
+    assert world.parked(head) is Reason.WAITING_CAPACITY
+    assert [world.parked(job) for job in behind] == [Reason.WAITING_TURN] * 2
+    assert [world.why(job).reason for job in behind] == [Reason.WAITING_TURN] * 2
+    assert world.rules.withheld(world.state) == 8
+    world.finish(first)
+    assert world.running() == {head}
+    world.finish(head)
+    assert world.running() == set(behind)
+
+
+def test_an_older_job_that_was_held_goes_first_and_at_once() -> None:
+    world = under("fifo", 2)
+    world.submit("lab/a", 8)
+    older = world.submit("lab/a", 8)
+    world.hold(older)
+    world.finish(1)
+    world.submit("lab/a", 8)
+    head = world.submit("lab/b", 8, replicas=2)
+    world.release(older)
+    assert older in world.running() and world.job_state(head) is JobState.QUEUED
+
+
+def test_who_backs_off_holds_up_nobody_and_goes_first_again() -> None:
+    world = under("fifo", 2)
+    flaky = world.submit("lab/a", 8, retries=3)
+    world.submit("lab/a", 8)
+    head = world.submit("lab/b", 8, replicas=2)
+    world.finish(flaky, code=1)
+    assert world.job_state(flaky) is JobState.QUEUED
+    world.wait(MINUTE)
+    assert flaky in world.running() and world.job_state(head) is JobState.QUEUED
+
+
+def test_a_head_holds_up_all_clusters_that_it_accepts_and_no_other() -> None:
+    clusters = [Cluster(name, hosts(1, prefix=name)) for name in ("main", "aux", "old")]
+    world = Under(Fifo(), clusters, SHARES)
+    gang = world.submit("lab/a", 8, clusters=("main", "aux"))
+    assert world.attempt(gang).cluster == "main"
+    half = world.submit("lab/a", 4, clusters=("aux",))
+    head = world.submit("lab/a", 8, clusters=("main", "aux"))
+    kept = world.submit("lab/a", 4, clusters=("aux",))
+    past = world.submit("lab/a", 4, clusters=("aux", "old"))
+    assert world.running() == {gang, half, past} and world.attempt(past).cluster == "old"
+    assert world.parked(kept, "aux") is Reason.WAITING_TURN
+    assert world.parked(head, "aux") is world.parked(head) is Reason.WAITING_CAPACITY
+    world.finish(half)
+    assert world.attempt(head).cluster == "aux"
+
+
+# ---- EASY backfilling. Every limit has the same allowance, so it cancels out where limits are compared.
+
+
+@pytest.mark.parametrize(
+    ("head_hosts", "asks_hosts", "limit", "starts"),
+    [
+        # Of 4 hosts, 2 are taken until 4:00 and 1 until 2:00. The head fits at 4:00.
+        (3, 1, 4 * HOUR, True),  # it has ended by then
+        (3, 1, 4 * HOUR + 1, True),  # it has not, but one host is left over beside the head
+        (3, 1, 400 * HOUR, True),
+        (4, 1, 4 * HOUR, True),
+        (4, 1, 4 * HOUR + 1, False),  # the head needs all of them: it would be delayed
+        (3, 2, HOUR, False),  # it does not fit now
+    ],
+)
+def test_a_job_starts_early_if_the_oldest_is_not_delayed(
+    head_hosts: int, asks_hosts: int, limit: int, starts: bool
+) -> None:
+    world = under("backfill", 4)
+    there = {send(world, 8, 4 * HOUR, 2), send(world, 8, 2 * HOUR)}
+    head = send(world, 8, 24 * HOUR, head_hosts)
+    other = send(world, 8, limit, asks_hosts)
+    assert world.running() == there | ({other} if starts else set())
+    if not starts:
+        fits = asks_hosts == 1
+        assert world.parked(other) is (Reason.WAITING_RESERVED if fits else Reason.WAITING_CAPACITY)
+        assert world.rules.withheld(world.state) == (8 if fits else 0)
+    world.advance(4 * HOUR - 1)
+    assert world.job_state(head) is JobState.QUEUED
+    world.advance(1)
+    assert world.job_state(head) is JobState.RUNNING, "at its shadow time, not later"
+
+
+def test_backfilled_jobs_use_up_what_is_left_over() -> None:
+    world = under("backfill", 5)
+    send(world, 8, 4 * HOUR, 2)
+    head = send(world, 8, HOUR, 4)  # at 4:00, and 1 host is left over
+    first, second, third = (send(world, 8, limit) for limit in (9 * HOUR, 9 * HOUR, 3 * HOUR))
+    assert {first, third} <= world.running()
+    assert world.parked(second) is Reason.WAITING_RESERVED
+    world.advance(2 * HOUR)
+    late = send(world, 8, 3 * HOUR)
+    assert world.parked(late) is Reason.WAITING_RESERVED, "two hours ago it would have ended in time"
+    assert send(world, 8, 2 * HOUR) in world.running()
+    world.advance(2 * HOUR)
+    assert world.job_state(head) is JobState.RUNNING
+
+
+def test_the_shadow_time_is_when_whole_hosts_are_free_not_gpus() -> None:
+    """Two jobs end after an hour and leave 8 GPUs in halves of two hosts; one host is whole after five."""
+    world = under("backfill", 2)
+    halves = [send(world, 4, limit) for limit in (5 * HOUR, HOUR, 9 * HOUR, HOUR)]
+    assert [world.attempt(job).hosts() for job in halves] == [["h0"], ["h0"], ["h1"], ["h1"]]
+    head = world.submit("lab/b", 8)
+    world.advance(HOUR)
+    until_then, longer, too_long = (send(world, 4, limit) for limit in (4 * HOUR, 8 * HOUR, 4 * HOUR + 1))
+    assert {until_then, longer} <= world.running(), "the head does not wait for h1"
+    world.finish(until_then)
+    assert world.parked(too_long) is Reason.WAITING_RESERVED
+    world.advance(4 * HOUR - 1)
+    assert world.job_state(head) is JobState.QUEUED
+    world.advance(1)
+    assert world.attempt(head).hosts() == ["h0"]
+
+
+def test_a_long_job_goes_beside_what_is_reserved_even_where_it_fits_less_well() -> None:
+    world = under("backfill", 3)
+    send(world, 3, 20 * HOUR)  # h0: 5 are free, and it is not whole in time
+    first = send(world, 8, 4 * HOUR)  # h1
+    send(world, 8, 4 * HOUR)  # h2
+    fills = send(world, 5, 20 * HOUR)  # h0
+    world.finish(first)
+    send(world, 4, 4 * HOUR)  # h1: 4 are free
+    world.finish(fills)
+    head = send(world, 8, HOUR, 2)  # h1 and h2, at 4:00
+    long = send(world, 4, 20 * HOUR)  # it would fit best on h1
+    assert world.attempt(long).hosts() == ["h0"]
+    world.advance(4 * HOUR)
+    assert world.attempt(head).hosts() == ["h1", "h2"]
+
+
+def test_without_a_limit_a_day_is_assumed_and_twice_that_once_it_is_over() -> None:
+    world = under("backfill", 2)
+    endless = send(world, 8, None)
+    head = send(world, 8, HOUR, 2)
+    other = send(world, 8, 25 * HOUR)
+    assert world.parked(other) is Reason.WAITING_RESERVED
+    world.advance(24 * HOUR + 5 * MINUTE)
+    assert world.running() == {endless}, "two days and the allowances are assumed now; 23:55 are left for the limit"
+    fits, too_long = send(world, 8, 24 * HOUR), send(world, 8, 24 * HOUR)
+    assert fits in world.running(), "its limit and its allowance are just what is left"
+    assert world.parked(too_long) is Reason.WAITING_CAPACITY
+    world.finish(fits)
+    assert too_long in world.running() and world.job_state(other) is JobState.QUEUED
+    world.finish(too_long)
+    world.finish(endless)
+    assert world.running() == {head}
+
+
+def test_a_backfilled_job_that_overruns_moves_the_shadow_time() -> None:
+    world = under("backfill", 3, allowance=0, default_limit=2 * HOUR)
+    send(world, 8, 6 * HOUR)
+    head = send(world, 8, HOUR, 3)  # at 6:00
+    overruns, other = send(world, 8, None), send(world, 8, 7 * HOUR)
+    assert overruns in world.running() and world.parked(other) is Reason.WAITING_RESERVED
+    world.advance(4 * HOUR)  # it is expected to end at 8:00 now
+    last = send(world, 8, 4 * HOUR)
+    assert last in world.running(), "by 8:00, though not by 6:00"
+    assert world.parked(other) is Reason.WAITING_CAPACITY and world.job_state(head) is JobState.QUEUED
+
+
+def test_an_overrun_is_noticed_without_anything_else_happening() -> None:
+    world = under("backfill", 2, allowance=0, default_limit=2 * HOUR)
+    endless = send(world, 8, None)  # expected until 2:00, from then on until 4:00, then until 8:00
+    send(world, 8, HOUR, 2)
+    other = send(world, 8, 3 * HOUR)
+    world.advance(4 * HOUR - 1)
+    assert world.running() == {endless}
+    world.advance(1)
+    assert world.running() == {endless, other}
+
+
+def test_the_overrun_of_a_job_that_was_backfilled_in_the_same_pass_is_noticed_too() -> None:
+    world = under("backfill", 5, allowance=0, default_limit=4 * HOUR)
+    send(world, 8, 6 * HOUR)
+    send(world, 8, 8 * HOUR)
+    send(world, 8, HOUR, 4)  # at 6:00, with nothing left over
+    overruns, other = (world.queue("lab/a", 8, timeout=limit) for limit in (None, 100 * HOUR))
+    world.step(overruns, other)
+    assert overruns.job_id in world.running() and world.parked(other.job_id) is Reason.WAITING_RESERVED
+    world.advance(4 * HOUR)  # at 8:00 now, when all hosts are free and one is left over
+    assert other.job_id in world.running()
+
+
+def test_the_allowance_is_kept_free_before_the_oldest_is_expected() -> None:
+    world = under("backfill", 2, allowance=10 * MINUTE)
+    send(world, 8, 4 * HOUR)
+    send(world, 8, HOUR, 2)
+    world.advance(5 * MINUTE)
+    long = send(world, 8, 3 * HOUR + 55 * MINUTE + 1)
+    assert world.parked(long) is Reason.WAITING_RESERVED
+    assert send(world, 8, 3 * HOUR + 55 * MINUTE) in world.running()
+
+
+def test_a_head_that_cannot_be_expected_keeps_nothing() -> None:
+    world = under("backfill", 4)
+    send(world, 8, HOUR)
+    world.host("h3", HostState.FAILED)
+    gone = send(world, 8, HOUR, 4)
+    other = send(world, 8, 100 * HOUR)
+    assert other in world.running() and world.parked(gone) is Reason.WAITING_CAPACITY
+    send(world, 8, HOUR, 2)  # the next in the line keeps something
+    assert world.parked(send(world, 8, 100 * HOUR)) is Reason.WAITING_RESERVED
+
+
+def test_who_was_held_is_backfilled_when_it_comes_back() -> None:
+    world = under("backfill", 2)
+    send(world, 8, 4 * HOUR)
+    held = send(world, 8, HOUR, hold="ann")
+    send(world, 8, HOUR, 2)
+    assert len(world.running()) == 1
+    world.release(held)
+    assert held in world.running()
+
+
+def test_a_job_reserves_where_it_can_start_first() -> None:
+    clusters = [Cluster("main", hosts(2)), Cluster("aux", hosts(2, prefix="x"))]
+    world = Under(Backfill(), clusters, SHARES)
+    send(world, 8, 6 * HOUR, clusters=("main",))
+    send(world, 8, 3 * HOUR, clusters=("aux",))
+    head = send(world, 8, HOUR, 2, clusters=("main", "aux"))
+    kept = send(world, 8, 100 * HOUR, clusters=("aux",))
+    free = send(world, 8, 100 * HOUR, clusters=("aux", "main"))
+    assert world.parked(kept, "aux") is Reason.WAITING_RESERVED
+    assert world.attempt(free).cluster == "main", "nothing is kept there"
+    world.advance(3 * HOUR)
+    assert world.attempt(head).cluster == "aux"
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"default_limit": 0}, "default_limit = 0: must be more than 0"),
+        ({"allowance": -1}, "allowance = -1: must be 0"),
+    ],
+)
+def test_impossible_settings_are_refused(settings: dict[str, int], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Backfill(**settings)
