@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from tenure.core import drain, preemption
 from tenure.core.apply import apply
 from tenure.core.decisions import Claim, Plan, Start, Stop
-from tenure.core.ledger import Kind
-from tenure.core.model import GPU, MINUTE, Slots
+from tenure.core.ledger import OCCUPANCY, Kind
+from tenure.core.model import MINUTE, Slots
 from tenure.core.placement import Misfit
 from tenure.core.preemption import Contest
 from tenure.core.queue import Group, Parked, Shape
@@ -36,7 +36,10 @@ def run(state: State) -> list[Plan]:
             each.run()
         # A job that one cluster takes leaves the queues of the others; one that it cannot take is theirs to try.
         if len(passes) <= 1 or (len(plans) == before and not any(each.deferred for each in passes.values())):
-            return plans
+            break
+    for each in passes.values():
+        each.end()
+    return plans
 
 
 class _Pass:
@@ -50,6 +53,7 @@ class _Pass:
         self.contest = Contest(state, cluster)
         self.plans = plans
         self._gained, cluster.room.gained = cluster.room.gained, 0
+        self._waking = {kind: Waking(self.contest, kind) for kind in OCCUPANCY}
         self._fits: dict[Shape, bool] = {}
         """Shapes that fit without evictions, since the last plan."""
         self._recent = sum(1 for at in cluster.recent_evictions if at > state.now - MINUTE)
@@ -70,12 +74,16 @@ class _Pass:
         # 5. Headroom and defragmentation go here.
         self._gained = 0
 
+    def end(self) -> None:
+        for waking in self._waking.values():
+            waking.end()
+
     def _place(self, kind: Kind) -> None:
         """Place the first job in rule 5's order that can be placed, and walk again from the root, until none can."""
         if not self.cluster.queues[kind].leaves:
             return
-        waking = Waking(self.contest, kind, self._gained)
-        walk = _Walk(self.contest, kind, waking.begin())
+        waking = self._waking[kind]
+        walk = _Walk(self.contest, kind, waking.begin(self._gained))
         while leaf := walk.first_leaf():
             group = self._first_possible(walk, leaf)
             plan = self._plan(group) if group is not None else None
@@ -139,7 +147,7 @@ class _Pass:
             fits = self._fits[shape] = room.can_fit(spec.roles, spec.labels)
         if fits:
             return None
-        outranked = self.contest.outranked(group.kind, leaf, group.gpus * GPU)
+        outranked = self._waking[group.kind].outranked(leaf, group.gpus)
         gpus, by_host = preemption.evictable_at_most(self.contest, group.kind, leaf, priority, outranked)
         if room.free_gpus + gpus < group.gpus or not room.holds(by_host, shape.roles):
             return Reason.WAITING_CAPACITY

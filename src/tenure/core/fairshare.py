@@ -7,7 +7,7 @@ is charged during the pass, so figures and orders are computed once and forgotte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cmp_to_key
 
 from tenure.core.ledger import Kind, Ledger
@@ -106,6 +106,22 @@ class Standing:
             self.tree.denominator(path),
         )
 
+    def rise(self, path: str) -> int:
+        """How much the usage of a node rises in a ms at most while nothing is charged to it."""
+        account = self.ledger.account(path)
+        rise = account.used[self.kind].rate - account.promised[self.kind].rate
+        if self.kind is Kind.CHARGED:
+            rise += sum(amount for _, _, amount in account.credits)
+        return rise
+
+    def falls(self, path: str, window: int, room: int) -> int:
+        """Until when the usage of a node over ``window`` falls by at most ``room``, if nothing is charged to it.
+
+        It falls by what leaves the window: what runs out of promises is being used.
+        """
+        until = self.ledger.account(path).used[self.kind].until(self.now - window, room)
+        return until + window + 1 if until is not None else 1 << 62
+
     def charged(self, leaf: str) -> None:
         """What is used by or promised to ``leaf`` changed: forget what was known along its path."""
         for path in self.tree.line(leaf)[1:]:
@@ -160,6 +176,24 @@ class Standing:
         if sibling not in known:
             known[sibling] = reach(self.figures(child), self.figures(sibling))
         return known[sibling]
+
+    def reach_at_worst(self, child: str, sibling: str, horizon: int) -> tuple[int, int]:
+        """The reach, were entitlements as favourable as they can become while that holds, and until when it does (ms).
+
+        For ever, and the reach itself, when they do not drift.
+        """
+        ledger, window = self.ledger, self.policy.lookback
+        mine = ledger.drift(child, window, self.now)
+        theirs = ledger.drift(sibling, window, self.now)
+        if not mine and not theirs:
+            return self.reach(child, sibling), 1 << 62
+        a, b = self.figures(child), self.figures(sibling)
+        gain, loss = mine * horizon, theirs * horizon
+        if min(b.entitled, b.entitled_recent) <= loss:
+            return FAR, self.now + 1
+        a = replace(a, entitled=a.entitled + gain, entitled_recent=a.entitled_recent + gain)
+        b = replace(b, entitled=b.entitled - loss, entitled_recent=b.entitled_recent - loss)
+        return reach(a, b), self.now + horizon
 
     def entitled(self, leaf: str) -> bool:
         """Whether the leaf has any share today."""

@@ -100,6 +100,10 @@ class Ledger:
         self.open: dict[str, OpenSpan] = {}
         self.first_record: int | None = None
         self.healthy_gpus = 0
+        self.charged: dict[Kind, set[str]] = {kind: set() for kind in OCCUPANCY}
+        """Leaves whose usage or promises have changed since the last pass."""
+        self.entitlements = 0
+        """How often allocations or healthy GPUs have been set."""
         self._trimmed = 0
         self._touched: dict[tuple[str, str], tuple[Account, ...]] = {}
 
@@ -128,23 +132,27 @@ class Ledger:
         if attempt_id in self.open:
             raise ValueError(f"attempt {attempt_id} has an open span already")
         self.open[attempt_id] = span
+        self.charged[span.kind].add(span.leaf)
         for account in self.touched(span.leaf, span.user):
             account.used[span.kind].change(span.start, span.amount)
 
     def close_span(self, attempt_id: str, at: int) -> Span:
         """GPUs were released at ``at``. Raises KeyError when the attempt has no open span."""
         span = self.open.pop(attempt_id)
+        self.charged[span.kind].add(span.leaf)
         for account in self.touched(span.leaf, span.user):
             account.used[span.kind].change(at, -span.amount)
         return Span(attempt_id, span.leaf, span.user, span.kind, span.amount, span.start, at)
 
     def credit(self, span: Span) -> None:
         """Take a credit span off the charge of the path it names."""
+        self.charged[Kind.CHARGED].add(span.leaf)
         for account in self.touched(span.leaf, span.user):
             account.credits.append((span.start, span.end, span.amount))
 
     def promise(self, leaf: str, user: str, kind: Kind, *, fixed: int = 0, amount: int = 0, end: int = 0) -> None:
         """Change what is promised: ``fixed`` amount x ms, and ``amount`` until ``end``; negative takes away."""
+        self.charged[kind].add(leaf)
         for account in self.touched(leaf, user):
             promise = account.promised[kind]
             promise.fixed += fixed
@@ -155,6 +163,7 @@ class Ledger:
         if self.first_record is None:
             self.first_record = at
         self.healthy_gpus = healthy_gpus
+        self.entitlements += 1
         for path, account in self.accounts.items():
             if path not in allocations and account.created is not None:
                 account.allocation = 0
@@ -181,6 +190,14 @@ class Ledger:
         if start < self.first_record and account.created == self.first_record:
             total += today * (self.first_record - start)
         return max(total, today * floor)
+
+    def drift(self, path: str, window: int, now: int) -> int:
+        """How much the entitlement over ``window``, or less, changes in a ms at most while nothing is set."""
+        account = self.account(path)
+        rates = account.entitled.since(now - window)[2]
+        if account.created != self.first_record and now - window < (account.created or now):
+            rates.append(0)
+        return max(rates, default=0) - min(rates, default=0)
 
     def trim_sometimes(self, before: int) -> None:
         """Forget what no window from ``before`` on reads, once an hour of the ledger's time."""

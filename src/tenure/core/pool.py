@@ -32,6 +32,8 @@ class Pool:
         """Leaf -> priority -> [GPUs, by host]."""
         self.grown: dict[str, int] = {}
         """Node -> hosts on which something came in below it since the last pass."""
+        self.opened: set[str] = set()
+        """Nodes below which there is something and was nothing before."""
         self._entries: dict[str, Entry] = {}
 
     def add(self, attempt_id: str, entry: Entry) -> None:
@@ -59,7 +61,10 @@ class Pool:
     def _count(self, entry: Entry, sign: int) -> None:
         gpus, tally = sign * entry.gpus, sign * entry.tally
         for path in entry.line:
-            left = self.gpus.get(path, 0) + gpus
+            before = self.gpus.get(path, 0)
+            left = before + gpus
+            if not before:
+                self.opened.add(path)
             if left:
                 self.gpus[path] = left
                 self.tallies[path] = self.tallies.get(path, 0) + tally

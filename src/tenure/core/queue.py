@@ -13,6 +13,8 @@ from typing import NamedTuple
 from tenure.core.ledger import Kind
 from tenure.core.model import JobSpec, Label
 from tenure.core.reasons import Reason
+from tenure.core.tree import line_of
+from tenure.core.watch import Watch
 
 
 class Shape(NamedTuple):
@@ -80,8 +82,11 @@ class Queue:
         self.leaves: dict[str, dict[GroupKey, Group]] = {}
         self.fresh: dict[Group, None] = {}
         """Groups that are to be tried whatever has changed."""
-        self.levels: dict[str, dict[str, int]] = {}
-        """Node -> sibling -> the margin that it reached over it when the groups below were last tried."""
+        self.sizes: dict[str, dict[int, int]] = {}
+        """Node -> GPUs -> how many groups below it want so many."""
+        self.resized: set[str] = set()
+        """Nodes below which a size is new."""
+        self.watch = Watch()
         self._where: dict[int, Group] = {}
         """Job -> the group that it waits in."""
 
@@ -92,6 +97,11 @@ class Queue:
         if group is None:
             group = groups[key] = Group(key, self.kind, spec.gpus)
             self.fresh[group] = None
+            for path in line_of(leaf):
+                sizes = self.sizes.setdefault(path, {})
+                sizes[group.gpus] = sizes.get(group.gpus, 0) + 1
+                if sizes[group.gpus] == 1:
+                    self.resized.add(path)
         insort(group.people.setdefault(spec.user, []), (submitted, job_id))
         self._where[job_id] = group
 
@@ -110,6 +120,11 @@ class Queue:
             groups = self.leaves[leaf]
             del groups[group.key]
             self.fresh.pop(group, None)
+            for path in line_of(leaf):
+                sizes = self.sizes[path]
+                sizes[group.gpus] -= 1
+                if not sizes[group.gpus]:
+                    del sizes[group.gpus]
             if not groups:
                 del self.leaves[leaf]
 

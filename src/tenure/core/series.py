@@ -62,6 +62,18 @@ class Series:
         """The integral over [start, end)."""
         return self.cumulative(end) - self.cumulative(start)
 
+    def until(self, start: int, amount: int) -> int | None:
+        """The last time until which the integral from ``start`` on is at most ``amount``; None: it stays so.
+
+        For rates that are never negative, and an ``amount`` that is not.
+        """
+        if not self.times:
+            return None
+        target = self.cumulative(start) + amount
+        i = bisect_right(self.cums, target) - 1
+        rate = self.rates[i]
+        return self.times[i] + (target - self.cums[i]) // rate if rate else None
+
     def since(self, before: int) -> list[list[int]]:
         """Times, sums and rates that windows starting at or after ``before`` read, however much was trimmed."""
         keep = max(bisect_right(self.times, before) - 1, 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tenure.core.model import HOUR, SELF, SHARE_ONE, Budget, Grant
 
@@ -124,6 +125,7 @@ class Tree:
         return min(times, default=None)
 
 
+@lru_cache(maxsize=4096)
 def line_of(path: str) -> tuple[str, ...]:
     """``a/b/c`` -> (``a``, ``a/b``, ``a/b/c``)."""
     parts = path.split("/")

@@ -8,75 +8,140 @@ passes and when others are charged: a *crossing* of its margin.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tenure.core.ledger import Kind
 from tenure.core.model import GPU
 from tenure.core.preemption import Contest, evictable_at_most
 from tenure.core.queue import Group
+from tenure.core.watch import HORIZON
 
 ANY = 1 << 62
 """Above every priority."""
 
 
 class Waking:
-    """The groups of one kind that are to be tried in a pass. ``gained``: hosts on which something became free."""
+    """The groups of one kind that are to be tried in a pass."""
 
-    def __init__(self, contest: Contest, kind: Kind, gained: int) -> None:
+    def __init__(self, contest: Contest, kind: Kind) -> None:
         self.contest = contest
         self.kind = kind
-        self.gained = gained
         self.queue = contest.cluster.queues[kind]
         self.pool = contest.cluster.pools[kind]
+        self.watch = self.queue.watch
+        self.standing = contest.standing(kind)
         self.tree = contest.state.the_tree()
+        self.rebound: set[str] = set()
+        """Nodes whose bounds have become tighter, and whose alarms are to be set anew."""
 
-    def begin(self) -> list[Group]:
-        """What has to be tried since the last pass; it counts as tried from now on."""
+    def begin(self, gained: int) -> list[Group]:
+        """What has to be tried since the last pass; it counts as tried from now on.
+
+        ``gained``: hosts on which something became free.
+        """
         found = self.queue.fresh
         self.queue.fresh = {}
-        if self.pool.gpus:
-            for child in {child: None for leaf in self.queue.leaves for child in self.tree.line(leaf)[1:]}:
-                for sibling in self.tree.siblings[child]:
-                    if sibling in self.pool.gpus:
-                        self._cross(child, sibling, found)
-        if self.gained or self.pool.grown:
+        self._look(found)
+        if gained or self.pool.grown:
             for leaf in self.queue.leaves:
-                self._helped(leaf, found)
+                self._helped(leaf, gained, found)
             self.pool.grown.clear()
         return [group for group in found if self._entitled(group.key.leaf)]
 
     def moved(self, leaf: str) -> list[Group]:
         """What has to be tried since a plan charged ``leaf``: its siblings reach further over it, it less over them."""
         found: dict[Group, None] = {}
-        if self.pool.gpus:
-            for child in self.tree.line(leaf)[1:]:
-                for sibling in self.tree.siblings[child]:
-                    if child in self.pool.gpus:
-                        self._cross(sibling, child, found)
-                    if sibling in self.pool.gpus:
-                        self._cross(child, sibling, found)
+        self._look(found)
         return [group for group in found if self._entitled(group.key.leaf)]
+
+    def end(self) -> None:
+        """The pass is over: what it has measured is to wake the next ones."""
+        self._set_alarms(())
+
+    def outranked(self, leaf: str, gpus: int) -> tuple[str, ...]:
+        """Siblings along the path of ``leaf`` with something to evict that a job of so many GPUs outranks now.
+
+        Who is tried and found not to reach a margin waits for a crossing of it, even if it had been crossed before.
+        """
+        if not self.pool.gpus:
+            return ()
+        standing, levels = self.standing, self.watch.levels
+        margin, found = standing.margin(gpus * GPU), []
+        for child in self.tree.line(leaf)[1:]:
+            for sibling in self.tree.siblings[child]:
+                if sibling in self.pool.gpus:
+                    now = standing.reach(child, sibling)
+                    if now >= margin:
+                        found.append(sibling)
+                    elif levels.get(child, {}).get(sibling, -1) >= margin:
+                        self._measure(child, sibling)
+        return tuple(found)
 
     def _entitled(self, leaf: str) -> bool:
         return self.kind is Kind.UNALLOCATED or self.contest.charged.entitled(leaf)
 
+    def _look(self, found: dict[Group, None]) -> None:
+        """Measure again what could have come to outrank a sibling, and note the groups that have."""
+        watch, pool, ledger = self.watch, self.pool, self.contest.cluster.ledger
+        checked = {node: None for leaf in sorted(ledger.charged[self.kind]) for node in self.tree.line(leaf)[1:]}
+        ledger.charged[self.kind].clear()
+        checked.update(dict.fromkeys(watch.due(self.contest.now)))
+        if watch.entitlements != ledger.entitlements:
+            watch.entitlements = ledger.entitlements
+            self.queue.resized.update(self.queue.sizes)
+        pairs: dict[tuple[str, str], None] = {}
+        for node in checked:
+            bounds = watch.bounds.get(node)
+            if bounds is not None and not bounds.hold(self.standing.figures(node), self.contest.now):
+                del watch.bounds[node]
+                pairs.update({(node, sibling): None for sibling in self.tree.siblings[node]})
+                pairs.update({(sibling, node): None for sibling in self.tree.siblings[node]})
+        for node in sorted(self.queue.resized - {self.tree.root}):
+            pairs.update({(node, sibling): None for sibling in self.tree.siblings[node]})
+        for node in sorted(pool.opened - {self.tree.root}):
+            pairs.update({(sibling, node): None for sibling in self.tree.siblings[node]})
+        self.queue.resized.clear()
+        pool.opened.clear()
+        for child, sibling in pairs:
+            if sibling in pool.gpus and self.queue.sizes.get(child):
+                self._cross(child, sibling, found)
+        self._set_alarms(checked)
+
     def _cross(self, child: str, sibling: str, found: dict[Group, None]) -> None:
         """Groups below ``child`` that outrank ``sibling`` now and did not when they were last tried."""
-        levels = self.queue.levels.setdefault(child, {})
-        standing = self.contest.standing(self.kind)
-        before, now = levels.get(sibling, -1), standing.reach(child, sibling)
-        levels[sibling] = now
+        before = self.watch.levels.setdefault(child, {}).get(sibling, -1)
+        now = self._measure(child, sibling)
         if now > before:
-            margin = standing.margin(GPU)
+            margin = self.standing.margin(GPU)
             for leaf in self.tree.leaves_below(child):
                 for group in self.queue.leaves.get(leaf, {}).values():
                     if before < group.gpus * margin <= now:
                         found[group] = None
 
-    def _helped(self, leaf: str, found: dict[Group, None]) -> None:
+    def _measure(self, child: str, sibling: str) -> int:
+        """The reach of ``child`` over ``sibling`` now, with the bounds within which it crosses no margin below it."""
+        standing, watch = self.standing, self.watch
+        level = standing.reach(child, sibling)
+        watch.levels[child][sibling] = level
+        margins = [size * standing.margin(GPU) for size in self.queue.sizes[child]]
+        above = min((margin for margin in margins if margin > level), default=None)
+        if above is not None:
+            worst, until = standing.reach_at_worst(child, sibling, HORIZON)
+            watch.bind(child, sibling, above - worst - 2, standing, until)
+            self.rebound.update((child, sibling))
+        return level
+
+    def _set_alarms(self, checked: Iterable[str]) -> None:
+        for node in sorted(self.rebound.union(node for node in checked if node in self.watch.bounds)):
+            self.watch.set_alarm(node, self.standing)
+        self.rebound.clear()
+
+    def _helped(self, leaf: str, gained: int, found: dict[Group, None]) -> None:
         """Groups of ``leaf`` for which there could be room on a host that has more of it than before."""
         contest, room, groups = self.contest, self.contest.cluster.room, self.queue.leaves[leaf]
-        outranked = contest.outranked(self.kind, leaf, min(group.gpus for group in groups.values()) * GPU)
+        outranked = self._outranked_at_most(leaf, min(group.gpus for group in groups.values()))
         grown = self.pool.grown
-        hosts = self.gained | grown.get(leaf, 0)
+        hosts = gained | grown.get(leaf, 0)
         for sibling in outranked:
             hosts |= grown.get(sibling, 0)
         if not hosts:
@@ -88,3 +153,16 @@ class Waking:
         for key, group in groups.items():
             if group.gpus <= most if group.single else group.gpus <= enough and room.holds(by_host, key.shape.roles):
                 found[group] = None
+
+    def _outranked_at_most(self, leaf: str, gpus: int) -> list[str]:
+        """No fewer than ``outranked``, without measuring anything."""
+        pool = self.pool.gpus
+        if not pool:
+            return []
+        margin = self.standing.margin(gpus * GPU)
+        return [
+            sibling
+            for child in self.tree.line(leaf)[1:]
+            for sibling, level in self.watch.levels.get(child, {}).items()
+            if level >= margin and sibling in pool
+        ]
