@@ -250,7 +250,7 @@ def _chart(run: Run, shown: View, hues: dict[str, str]) -> Any:
     )
     edges = (
         alt.Chart(alt.NamedData("edges"))
-        .mark_rule(clip=True, color=RED, strokeWidth=2.5)
+        .mark_rule(clip=True, color=RED, strokeWidth=1.8)
         .encode(x, y, alt.Y2("y2"), tooltip=tooltip)
     )
     zoom = alt.selection_interval(bind="scales", encodings=["x"], name="zoom")
