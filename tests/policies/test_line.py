@@ -129,8 +129,9 @@ def test_an_older_job_that_was_held_goes_first_and_at_once() -> None:
     world.finish(1)
     world.submit("lab/a", 8)
     head = world.submit("lab/b", 8, replicas=2)
+    alike = world.submit("lab/a", 8)
     world.release(older)
-    assert older in world.running() and world.job_state(head) is JobState.QUEUED
+    assert older in world.running() and not {head, alike} & world.running()
 
 
 def test_who_backs_off_holds_up_nobody_and_goes_first_again() -> None:
@@ -208,6 +209,15 @@ def test_backfilled_jobs_use_up_what_is_left_over() -> None:
     assert world.job_state(head) is JobState.RUNNING
 
 
+def test_jobs_of_one_pass_do_not_use_up_the_same_gpus_twice() -> None:
+    world = under("backfill", 5)
+    send(world, 8, 4 * HOUR, 2)
+    send(world, 8, HOUR, 4)  # at 4:00, and 1 host is left over
+    line = [world.queue("lab/a", 8, timeout=limit * HOUR) for limit in (9, 10, 4, 5)]
+    world.step(*line)
+    assert [each.job_id in world.running() for each in line] == [True, False, True, False]
+
+
 def test_the_shadow_time_is_when_whole_hosts_are_free_not_gpus() -> None:
     """Two jobs end after an hour and leave 8 GPUs in halves of two hosts; one host is whole after five."""
     world = under("backfill", 2)
@@ -273,7 +283,7 @@ def test_a_backfilled_job_that_overruns_moves_the_shadow_time() -> None:
 
 def test_an_overrun_is_noticed_without_anything_else_happening() -> None:
     world = under("backfill", 2, allowance=0, default_limit=2 * HOUR)
-    endless = send(world, 8, None)  # expected until 2:00, from then on until 4:00, then until 8:00
+    endless = send(world, 8, None, min_runtime=8 * HOUR)  # expected until 2:00, then until 4:00, then until 8:00
     send(world, 8, HOUR, 2)
     other = send(world, 8, 3 * HOUR)
     world.advance(4 * HOUR - 1)
@@ -284,10 +294,10 @@ def test_an_overrun_is_noticed_without_anything_else_happening() -> None:
 
 def test_the_overrun_of_a_job_that_was_backfilled_in_the_same_pass_is_noticed_too() -> None:
     world = under("backfill", 5, allowance=0, default_limit=4 * HOUR)
-    send(world, 8, 6 * HOUR)
-    send(world, 8, 8 * HOUR)
+    send(world, 8, 6 * HOUR, min_runtime=8 * HOUR)
+    send(world, 8, 8 * HOUR, min_runtime=8 * HOUR)
     send(world, 8, HOUR, 4)  # at 6:00, with nothing left over
-    overruns, other = (world.queue("lab/a", 8, timeout=limit) for limit in (None, 100 * HOUR))
+    overruns, other = (world.queue("lab/a", 8, timeout=limit, min_runtime=8 * HOUR) for limit in (None, 100 * HOUR))
     world.step(overruns, other)
     assert overruns.job_id in world.running() and world.parked(other.job_id) is Reason.WAITING_RESERVED
     world.advance(4 * HOUR)  # at 8:00 now, when all hosts are free and one is left over
@@ -320,7 +330,8 @@ def test_who_was_held_is_backfilled_when_it_comes_back() -> None:
     send(world, 8, 4 * HOUR)
     held = send(world, 8, HOUR, hold="ann")
     send(world, 8, HOUR, 2)
-    assert len(world.running()) == 1
+    alike = send(world, 8, 5 * HOUR)
+    assert len(world.running()) == 1 and world.parked(alike) is Reason.WAITING_RESERVED
     world.release(held)
     assert held in world.running()
 

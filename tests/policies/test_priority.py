@@ -91,6 +91,15 @@ def test_gpus_that_a_cap_keeps_idle_are_withheld() -> None:
     assert world.rules.withheld(world.state) == 0, "what keeps it waiting is not its cap alone"
 
 
+def test_a_job_starts_as_soon_as_just_enough_of_its_team_has_ended() -> None:
+    world = under(4)
+    kept, ends = world.submit("lab/a", 8), world.submit("lab/a", 4)
+    job = world.submit("lab/a", 8)
+    assert world.parked(job) is Reason.WAITING_TEAM_CAP
+    world.finish(ends)
+    assert world.running() == {kept, job}
+
+
 def test_what_is_too_large_for_the_free_gpus_is_not_withheld() -> None:
     world = under(2)
     world.submit("lab/a", 8)

@@ -89,7 +89,6 @@ class Reservation:
     job: Job
     at: int
     room: Room
-    slots: tuple[Slots, ...]
     first_end: int
     beside: dict[Shape, tuple[Slots, ...] | None] = field(default_factory=dict)
 
@@ -101,12 +100,17 @@ class Reservation:
         return self.beside[shape]
 
     def _look(self, now: Room, job: Job) -> tuple[Slots, ...] | None:
+        """Where the job fits best, else where it leaves alone what the reservation would take."""
         slots = moves.find(now, job)
         if slots is None or self._fits_beside(slots):
             return slots
+        kept = moves.find(self.room, self.job)
+        if kept is None:
+            return None
         spare = now.fork()
-        spare.take(self.slots)
-        return moves.find(spare, job)
+        spare.take(kept)
+        slots = moves.find(spare, job)
+        return slots if slots is not None and self._fits_beside(slots) else None
 
     def _fits_beside(self, slots: Iterable[Slots]) -> bool:
         trial = self.room.fork()
@@ -117,7 +121,6 @@ class Reservation:
         """Somebody holds these past the shadow time."""
         self.beside.clear()
         self.room.take(slots)
-        self.slots = moves.find(self.room, self.job) or self.slots
 
 
 class _Pass:
@@ -229,6 +232,5 @@ class _Pass:
             if n + 1 < len(ends) and ends[n + 1][0] == end:
                 continue
             if room.can_fit(spec.roles, spec.labels):
-                slots = moves.find(room, job)
-                return Reservation(job, end, room, slots, ends[0][0]) if slots is not None else None
+                return Reservation(job, end, room, ends[0][0])
         return None
