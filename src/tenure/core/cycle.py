@@ -164,7 +164,7 @@ class _Pass:
         """How the group's first job could be placed now, by eviction if need be; None: it cannot, and is parked."""
         job = self.state.jobs[self._head(group)[2] if len(group.people) > 1 else group.anyone()]
         room, spec = self.cluster.room, job.spec
-        slots = room.fit(spec.roles, spec.labels) if room.can_fit(spec.roles, spec.labels) else None
+        slots = room.fit(spec.roles, spec.labels) if self._fits.get(group.key.shape, True) else None
         if slots is not None and not isinstance(slots, Misfit):
             return self._start(job, slots)
         found = preemption.search(self.contest, job)

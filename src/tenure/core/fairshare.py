@@ -95,15 +95,15 @@ class Standing:
         return known
 
     def _measure(self, path: str) -> Figures:
-        account = self.ledger.account(path)
-        now, policy = self.now, self.policy
+        ledger, now, policy = self.ledger, self.now, self.policy
+        account = ledger.account(path)
         promised = account.promised[self.kind].at(now)
         return Figures(
             account.usage(self.kind, now - policy.lookback, now) + promised,
-            self.ledger.entitlement(path, policy.lookback, policy.entitlement_floor, now),
+            ledger.entitlement(path, policy.lookback, policy.entitlement_floor, now),
             account.usage(self.kind, now - policy.recent, now) + promised,
-            self.ledger.entitlement(path, policy.recent, policy.entitlement_floor, now),
-            self.tree.denominator(path),
+            ledger.entitlement(path, policy.recent, policy.entitlement_floor, now),
+            self.tree.denominators[path],
         )
 
     def rise(self, path: str) -> int:

@@ -105,6 +105,9 @@ class Ledger:
         self.entitlements = 0
         """How often allocations or healthy GPUs have been set."""
         self._trimmed = 0
+        self._grown: set[tuple[str, str]] = set()
+        """Leaves and users whose accounts have grown since they were last trimmed."""
+        self._credited: list[Account] = []
         self._touched: dict[tuple[str, str], tuple[Account, ...]] = {}
 
     def account(self, path: str) -> Account:
@@ -121,6 +124,7 @@ class Ledger:
 
     def touched(self, leaf: str, user: str) -> tuple[Account, ...]:
         """The accounts that everything of ``user`` in ``leaf`` is written to; they stay the same for ever."""
+        self._grown.add((leaf, user))
         known = self._touched.get((leaf, user))
         if known is None:
             known = (*(self.account(path) for path in line_of(leaf)), self.person(leaf, user))
@@ -149,6 +153,7 @@ class Ledger:
         self.charged[Kind.CHARGED].add(span.leaf)
         for account in self.touched(span.leaf, span.user):
             account.credits.append((span.start, span.end, span.amount))
+            self._credited.append(account)
 
     def promise(self, leaf: str, user: str, kind: Kind, *, fixed: int = 0, amount: int = 0, end: int = 0) -> None:
         """Change what is promised: ``fixed`` amount x ms, and ``amount`` until ``end``; negative takes away."""
@@ -185,6 +190,8 @@ class Ledger:
         if account is None or account.created is None or self.first_record is None:
             return 0
         today = account.allocation * self.healthy_gpus * GPU
+        if account.created == self.first_record and len(account.entitled.rates) == 1:  # it has always been what it is
+            return today * max(window, floor)
         start = now - window
         total = account.entitled.window(start, now)
         if start < self.first_record and account.created == self.first_record:
@@ -206,10 +213,14 @@ class Ledger:
             self.trim(before)
 
     def trim(self, before: int) -> None:
-        for accounts in (self.accounts.values(), self.people.values()):
-            for account in accounts:
+        """Costs what was written since the last time."""
+        for leaf, user in self._grown:
+            for account in self._touched[leaf, user]:
                 for series in account.used.values():
                     series.trim(before)
-                account.entitled.trim(before)
-                if account.credits:
-                    account.credits = [c for c in account.credits if c[1] > before]
+        self._grown.clear()
+        for account in self.accounts.values():
+            account.entitled.trim(before)
+        for account in self._credited:
+            account.credits = [c for c in account.credits if c[1] > before]
+        self._credited = [account for account in self._credited if account.credits]

@@ -58,17 +58,18 @@ class Room(Capacity):
 
     __slots__ = ()
 
-    def can_fit(self, roles: Sequence[Role], labels: Sequence[Label]) -> bool:
-        """Whether ``fit`` would find a place now. Preferred labels never decide that."""
+    def can_fit(self, roles: Sequence[Role], labels: Sequence[Label], hosts: int | None = None) -> bool:
+        """Whether ``fit`` would find a place now, on ``hosts`` if given. Preferred labels never decide that."""
+        where = self._open if hosts is None else self._open & hosts
         required = [label for label in labels if label.required] if labels else []
         if len(roles) > 1:
-            return self._first(roles, self._narrow([self._open], required)) is not None
+            return self._first(roles, self._narrow([where], required)) is not None
         role = roles[0]
         if role.gpus * role.replicas > self.free_gpus:
             return False
         if not required:
-            return self._replicas(role, self._open) == role.replicas
-        domains = self._narrow([self._open], required)
+            return self._replicas(role, where) == role.replicas
+        domains = self._narrow([where], required)
         return any(self._replicas(role, domain) == role.replicas for domain in domains)
 
     def fit(self, roles: Sequence[Role], labels: Sequence[Label]) -> tuple[Slots, ...] | Misfit:
@@ -80,7 +81,7 @@ class Room(Capacity):
         fits; a preferred same-value label that no one value can satisfy is spread over as few as possible.
         """
         required = [label for label in labels if label.required]
-        domains = self._narrow([self._open], required)
+        domains = self._narrow([self._open], required) if required else [self._open]
         best = self._first(roles, domains)
         if best is None:
             return self._explain(roles, required)
@@ -129,7 +130,8 @@ class Room(Capacity):
 
     def _attempt(self, roles: Sequence[Role], domain: int) -> _Try | None:
         """A placement on the hosts of ``domain``; not even tried when the free GPUs are too few."""
-        if self._free_in(domain) < sum(role.replicas * role.gpus for role in roles):
+        free = self.free_gpus if domain == self._open else self._free_in(domain)
+        if free < sum(role.replicas * role.gpus for role in roles):
             return None
         attempt = _Try(self, domain, roles)
         return attempt if attempt.failed is None else None
@@ -214,7 +216,8 @@ class _Try:
         self._picks: list[tuple[int, int, int]] = []  # role, host, replicas
         self.failed: int | None = None
         self.missing = 0
-        for index in sorted(range(len(roles)), key=lambda index: _size(roles[index]), reverse=True):
+        order = sorted(range(len(roles)), key=lambda i: _size(roles[i]), reverse=True) if len(roles) > 1 else (0,)
+        for index in order:
             self.missing = self._place(index, roles[index])
             if self.missing:
                 self.failed = index

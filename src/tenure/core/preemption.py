@@ -5,9 +5,8 @@ The search is a transaction on a fork of the room: nothing changes until the pla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from tenure.core.decisions import Evict
 from tenure.core.fairshare import Standing
@@ -28,26 +27,28 @@ class Contest:
         self.state = state
         self.cluster = cluster
         self.now = state.now
+        self._standings: dict[Kind, Standing] = {}
         self.rooms: dict[tuple[Kind, tuple[str, ...], tuple[str, int] | None], Room] = {}
         """Rooms as they would be without everything that may be evicted, by what that depends on."""
 
-    @cached_property
+    @property
     def charged(self) -> Standing:
-        return self._standing(Kind.CHARGED)
+        return self.standing(Kind.CHARGED)
 
-    @cached_property
+    @property
     def unallocated(self) -> Standing:
-        return self._standing(Kind.UNALLOCATED)
+        return self.standing(Kind.UNALLOCATED)
 
-    def _standing(self, kind: Kind) -> Standing:
-        return Standing(self.cluster.ledger, self.state.the_tree(), self.state.policy, kind, self.now)
+    def standing(self, kind: Kind) -> Standing:
+        known = self._standings.get(kind)
+        if known is None:
+            ledger, tree, policy = self.cluster.ledger, self.state.the_tree(), self.state.policy
+            known = self._standings[kind] = Standing(ledger, tree, policy, kind, self.now)
+        return known
 
     def moved(self) -> None:
         """A plan was applied: what may be evicted is different now."""
         self.rooms.clear()
-
-    def standing(self, kind: Kind) -> Standing:
-        return self.charged if kind is Kind.CHARGED else self.unallocated
 
     def outranked(self, kind: Kind, leaf: str, amount: int) -> tuple[str, ...]:
         """Siblings along the path of ``leaf`` with something to evict that a job of ``amount`` outranks."""
@@ -131,10 +132,15 @@ def unallocated_victims(contest: Contest, job: Job) -> Iterator[Attempt]:
 def _walk(
     contest: Contest, standing: Standing, index: dict[str, dict[str, Attempt]], path: str, job: Job
 ) -> Iterator[Attempt]:
-    node = contest.state.the_tree().nodes[path]
-    if node.children:
-        live = {line for leaf in index for line in contest.state.the_tree().line(leaf)}
-        for child in reversed(standing.order([child for child in node.children if child in live])):
+    tree = contest.state.the_tree()
+    if tree.nodes[path].children:
+        live = {line for leaf in index for line in tree.line(leaf)}
+        below = [child for child in tree.nodes[path].children if child in live]
+        if standing.kind is job.kind and path in tree.line(job.leaf):  # here it is decided who of them may be evicted
+            own, margin = tree.line(job.leaf), standing.margin(margin_amount(job.spec))
+            mine = own[own.index(path) + 1]
+            below = [child for child in below if child == mine or standing.reach(mine, child) >= margin]
+        for child in reversed(standing.order(below)):
             yield from _walk(contest, standing, index, child, job)
         return
     jobs = contest.state.jobs
@@ -149,9 +155,10 @@ def _walk(
             -attempt.job_id,
         )
 
-    for attempt in sorted(index.get(path, {}).values(), key=least_deserving):
-        if outranks(contest, job, attempt):
-            yield attempt
+    attempts: Iterable[Attempt] = index.get(path, {}).values()
+    if standing.kind is job.kind:
+        attempts = [attempt for attempt in attempts if outranks(contest, job, attempt)]
+    yield from sorted(attempts, key=least_deserving)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,18 +226,29 @@ def smallest_set(
 def _greedy(room: Room, spec: JobSpec, candidates: Sequence[Attempt]) -> tuple[list[Attempt], tuple[Slots, ...]] | None:
     """Add candidates in turn until the job fits, then drop every one that turned out not to be needed."""
     trial = room.fork()
+    alone = len(spec.roles) == 1 and spec.roles[0].replicas == 1
+
+    def fits(attempt: Attempt) -> bool:
+        """Whether the job fits, when it did not before the attempt went: a single replica then is where that was."""
+        if trial.free_gpus < spec.gpus:
+            return False
+        return trial.can_fit(spec.roles, spec.labels, trial.mask(attempt.slots) if alone else None)
+
     chosen: list[Attempt] = []
     for attempt in candidates:
         trial.give(attempt.slots)
         chosen.append(attempt)
-        if trial.free_gpus >= spec.gpus and trial.can_fit(spec.roles, spec.labels):
+        if fits(attempt):
             break
     else:
         return None
-    needed: list[Attempt] = [chosen[-1]]
-    for attempt in reversed(chosen[:-1]):
+    last = chosen.pop()
+    needed, where = [last], trial.mask(last.slots)
+    for attempt in reversed(chosen):
+        if alone and not trial.mask(attempt.slots) & where:
+            continue  # there is nothing of it where the job fits
         trial.take(attempt.slots)
-        if not (trial.free_gpus >= spec.gpus and trial.can_fit(spec.roles, spec.labels)):
+        if not fits(last):
             trial.give(attempt.slots)
             needed.append(attempt)
     slots = trial.fit(spec.roles, spec.labels)

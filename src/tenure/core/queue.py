@@ -80,6 +80,8 @@ class Queue:
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.leaves: dict[str, dict[GroupKey, Group]] = {}
+        self.groups = 0
+        """How many there are in all leaves."""
         self.fresh: dict[Group, None] = {}
         """Groups that are to be tried whatever has changed."""
         self.sizes: dict[str, dict[int, int]] = {}
@@ -97,6 +99,7 @@ class Queue:
         if group is None:
             group = groups[key] = Group(key, self.kind, spec.gpus)
             self.fresh[group] = None
+            self.groups += 1
             for path in line_of(leaf):
                 sizes = self.sizes.setdefault(path, {})
                 sizes[group.gpus] = sizes.get(group.gpus, 0) + 1
@@ -120,6 +123,7 @@ class Queue:
             groups = self.leaves[leaf]
             del groups[group.key]
             self.fresh.pop(group, None)
+            self.groups -= 1
             for path in line_of(leaf):
                 sizes = self.sizes[path]
                 sizes[group.gpus] -= 1

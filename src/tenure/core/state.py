@@ -61,7 +61,8 @@ class Attempt:
 
     @property
     def gpus(self) -> int:
-        return sum(len(s.gpus) for s in self.slots)
+        slots = self.slots
+        return len(slots[0].gpus) if len(slots) == 1 else sum(len(s.gpus) for s in slots)
 
     @property
     def charged(self) -> bool:
@@ -72,7 +73,8 @@ class Attempt:
         return Kind.CHARGED if self.min_runtime > 0 else Kind.UNALLOCATED
 
     def hosts(self) -> list[str]:
-        return sorted({s.host for s in self.slots})
+        slots = self.slots
+        return [slots[0].host] if len(slots) == 1 else sorted({s.host for s in slots})
 
     def at_risk(self, now: int) -> int:
         """Amount x time since the last checkpoint, or since all replicas ran: what a kill would lose."""

@@ -49,6 +49,16 @@ def absorb(state: State, event: Event) -> list[Outcome]:
     match event:
         case Submitted():
             _submitted(state, event)
+        case ReplicasUp():
+            attempt = state.attempts.get(event.attempt_id)
+            if attempt is not None and attempt.started_at is not None and attempt.running_since is None:
+                job = state.jobs[attempt.job_id]
+                effects.move(state, job, Step.ALL_UP, job.last)
+                effects.all_up(state, job, attempt, state.now)
+        case AttemptExited():
+            attempt = state.attempts.get(event.attempt_id)
+            if attempt is not None and attempt.started_at is not None:
+                _exited(state, attempt, event, out)
         case CancelRequested():
             _cancel(state, event, out)
         case Held() | Released() | PriorityChanged():
@@ -62,16 +72,6 @@ def absorb(state: State, event: Event) -> list[Outcome]:
                 job.evictions += 1
                 job.evictions_since_checkpoint += 1
                 stop(state, attempt, why, grace_of(state, attempt), out)
-        case ReplicasUp():
-            attempt = state.attempts.get(event.attempt_id)
-            if attempt is not None and attempt.started_at is not None and attempt.running_since is None:
-                job = state.jobs[attempt.job_id]
-                effects.move(state, job, Step.ALL_UP, job.last)
-                effects.all_up(state, job, attempt, state.now)
-        case AttemptExited():
-            attempt = state.attempts.get(event.attempt_id)
-            if attempt is not None and attempt.started_at is not None:
-                _exited(state, attempt, event, out)
         case CheckpointReported():
             attempt = state.attempts.get(event.attempt_id)
             if attempt is not None:

@@ -56,6 +56,8 @@ class Tree:
             self.nodes[path] = Node(path, parent_of(path), path.count("/"), tuple(children), budget)
         self._lines: dict[str, tuple[str, ...]] = {}
         self._below: dict[str, tuple[str, ...]] = {}
+        self.denominators = {path: int(SHARE_ONE**node.depth) for path, node in self.nodes.items()}
+        """Node -> what the numerators of its allocations are over."""
         self.siblings = {
             child: tuple(other for other in node.children if other != child)
             for node in self.nodes.values()
@@ -90,7 +92,7 @@ class Tree:
         return below
 
     def denominator(self, path: str) -> int:
-        return int(SHARE_ONE ** path.count("/"))
+        return self.denominators[path]
 
     def allocations(self, cluster: str, gpus: int, now: int) -> dict[str, int]:
         """Numerator of each node's allocation on a cluster of ``gpus`` GPUs at ``now``, active grants included."""

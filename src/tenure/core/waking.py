@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tenure.core.fairshare import Standing
 from tenure.core.ledger import Kind
 from tenure.core.model import GPU
 from tenure.core.preemption import Contest, evictable_at_most
@@ -29,10 +30,13 @@ class Waking:
         self.queue = contest.cluster.queues[kind]
         self.pool = contest.cluster.pools[kind]
         self.watch = self.queue.watch
-        self.standing = contest.standing(kind)
         self.tree = contest.state.the_tree()
         self.rebound: set[str] = set()
         """Nodes whose bounds have become tighter, and whose alarms are to be set anew."""
+
+    @property
+    def standing(self) -> Standing:
+        return self.contest.standing(self.kind)
 
     def begin(self, gained: int) -> list[Group]:
         """What has to be tried since the last pass; it counts as tried from now on.
@@ -41,7 +45,10 @@ class Waking:
         """
         found = self.queue.fresh
         self.queue.fresh = {}
-        self._look(found)
+        if len(found) == self.queue.groups:  # all of them
+            self.pool.grown.clear()
+            return [group for group in found if self._entitled(group.key.leaf)]
+        self._look(found, new=False)  # those that are new here are tried now, and measured when they have to wait
         if gained or self.pool.grown:
             for leaf in self.queue.leaves:
                 self._helped(leaf, gained, found)
@@ -50,12 +57,16 @@ class Waking:
 
     def moved(self, leaf: str) -> list[Group]:
         """What has to be tried since a plan charged ``leaf``: its siblings reach further over it, it less over them."""
+        if not self.queue.groups:
+            return []
         found: dict[Group, None] = {}
         self._look(found)
         return [group for group in found if self._entitled(group.key.leaf)]
 
     def end(self) -> None:
-        """The pass is over: what it has measured is to wake the next ones."""
+        """The pass is over: measure what is to wake those that were tried in it."""
+        if self.queue.resized and self.queue.groups:
+            self._look({})  # nothing was charged since they were tried
         self._set_alarms(())
 
     def outranked(self, leaf: str, gpus: int) -> tuple[str, ...]:
@@ -78,9 +89,9 @@ class Waking:
         return tuple(found)
 
     def _entitled(self, leaf: str) -> bool:
-        return self.kind is Kind.UNALLOCATED or self.contest.charged.entitled(leaf)
+        return self.kind is Kind.UNALLOCATED or self.contest.cluster.ledger.account(leaf).allocation > 0
 
-    def _look(self, found: dict[Group, None]) -> None:
+    def _look(self, found: dict[Group, None], *, new: bool = True) -> None:
         """Measure again what could have come to outrank a sibling, and note the groups that have."""
         watch, pool, ledger = self.watch, self.pool, self.contest.cluster.ledger
         checked = {node: None for leaf in sorted(ledger.charged[self.kind]) for node in self.tree.line(leaf)[1:]}
@@ -89,6 +100,7 @@ class Waking:
         if watch.entitlements != ledger.entitlements:
             watch.entitlements = ledger.entitlements
             self.queue.resized.update(self.queue.sizes)
+            new = True
         pairs: dict[tuple[str, str], None] = {}
         for node in checked:
             bounds = watch.bounds.get(node)
@@ -96,11 +108,12 @@ class Waking:
                 del watch.bounds[node]
                 pairs.update({(node, sibling): None for sibling in self.tree.siblings[node]})
                 pairs.update({(sibling, node): None for sibling in self.tree.siblings[node]})
-        for node in sorted(self.queue.resized - {self.tree.root}):
-            pairs.update({(node, sibling): None for sibling in self.tree.siblings[node]})
+        if new:
+            for node in sorted(self.queue.resized - {self.tree.root}):
+                pairs.update({(node, sibling): None for sibling in self.tree.siblings[node]})
+            self.queue.resized.clear()
         for node in sorted(pool.opened - {self.tree.root}):
             pairs.update({(sibling, node): None for sibling in self.tree.siblings[node]})
-        self.queue.resized.clear()
         pool.opened.clear()
         for child, sibling in pairs:
             if sibling in pool.gpus and self.queue.sizes.get(child):
@@ -138,9 +151,9 @@ class Waking:
 
     def _helped(self, leaf: str, gained: int, found: dict[Group, None]) -> None:
         """Groups of ``leaf`` for which there could be room on a host that has more of it than before."""
-        contest, room, groups = self.contest, self.contest.cluster.room, self.queue.leaves[leaf]
-        outranked = self._outranked_at_most(leaf, min(group.gpus for group in groups.values()))
-        grown = self.pool.grown
+        contest, room, grown = self.contest, self.contest.cluster.room, self.pool.grown
+        sizes = self.queue.sizes[leaf]
+        outranked = self._outranked_at_most(leaf, min(sizes))
         hosts = gained | grown.get(leaf, 0)
         for sibling in outranked:
             hosts |= grown.get(sibling, 0)
@@ -150,7 +163,7 @@ class Waking:
         if contest.state.evictions_allowed():
             gpus, by_host = evictable_at_most(contest, self.kind, leaf, ANY, outranked)
         enough, most = room.free_gpus + gpus, room.largest(by_host, hosts)
-        for key, group in groups.items():
+        for key, group in self.queue.leaves[leaf].items():
             if group.gpus <= most if group.single else group.gpus <= enough and room.holds(by_host, key.shape.roles):
                 found[group] = None
 
