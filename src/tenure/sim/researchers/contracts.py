@@ -109,7 +109,7 @@ class Signer:
 
 def limit(habits: Habits, cluster_gpus: int, host: int, allocation: float, demand: float) -> float:
     """The largest gang of somebody: GPUs, before it is rounded down to a power of two."""
-    wanted = min(max(float(host), habits.gang_of_budget * allocation), habits.gang_of_person * demand)
+    wanted = max(float(host), min(habits.gang_of_budget * allocation, habits.gang_of_person * demand))
     return min(wanted, habits.gang_of_cluster * cluster_gpus)
 
 

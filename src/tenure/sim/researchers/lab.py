@@ -54,14 +54,14 @@ class Rhythm:
     zones: tuple[tuple[int, float], ...] = ((-8, 0.80), (-5, 0.12), (1, 0.08))
     begins: float = 9.8
     ends: float = 19.0
-    between_people: float = 1.3
+    between_people: float = 1.6
     between_days: float = 0.7
     evening: float = 0.35
     evening_begins: float = 20.5
     evening_ends: float = 23.5
     weekdays: float = 0.95
     weekends: float = 0.62
-    night: float = 0.05
+    night: float = 0.07
     settle: int = 60 * MINUTE
 
 
@@ -80,7 +80,7 @@ SEASONS = (
     Season("steady", 0.90, 6 * DAY, 0.45),
     Season("busy", 1.90, 4 * DAY, 0.30),
 )
-"""Levels are divided by their mean over time, so that seasons do not change the demand on average."""
+"""Levels count relative to those of the other budgets at the time, so that a lab always asks for about the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,11 @@ class Habits:
     and ``large_max``.
     """
 
-    zipf: float = 1.8
+    zipf: float = 2.0
     even: float = 0.1
     gang_of_cluster: float = 0.5
-    gang_of_budget: float = 3.0
-    gang_of_person: float = 12.0
+    gang_of_budget: float = 4.0
+    gang_of_person: float = 6.0
     try_max: int = 15 * MINUTE
     pause: int = 6 * MINUTE
     think: int = 40 * MINUTE
@@ -112,7 +112,7 @@ class Habits:
     short_wait: int = 30 * MINUTE
     patience: int = 2 * DAY
     try_patience: int = 4 * HOUR
-    rest_max: int = 14 * DAY
+    rest_max: int = 30 * DAY
     timeouts: float = 0.25
     mend: float = 0.6
     large: float = 0.125
@@ -135,8 +135,8 @@ class Lab:
     programs: tuple[Program, ...] = PROGRAMS
     people: int = 150
     seed: int = 1
-    charged: float = 0.9
-    free: float = 1.5
+    charged: float = 0.92
+    free: float = 1.6
     kinds: tuple[Kind, ...] = KINDS
     rhythm: Rhythm = field(default_factory=Rhythm)
     seasons: tuple[Season, ...] = SEASONS

@@ -135,7 +135,7 @@ class Kind:
     charged_sweep: float = 1.0
     sweep: float = 4.0
     long: bool = False
-    resumable: float = 0.8
+    resumable: float = 0.85
     ends: Ends = Ends(0.55, 0.25, 0.2)
     tries_as: str = ""
 
@@ -146,19 +146,19 @@ KINDS = (
         EVALUATION,
         ((1, 0.62), (2, 0.11), (4, 0.04), (8, 0.23)),
         charged_time=2.0,
-        free_time=4.2,
+        free_time=5.2,
         tries=0,
         charged_sweep=3.0,
         sweep=8.0,
-        resumable=0.5,
-        ends=Ends(0.58, 0.03, 0.39),
+        resumable=0.95,
+        ends=Ends(0.53, 0.03, 0.44),
     ),
     Kind(
         "sft",
         SFT,
         ((1, 0.20), (2, 0.22), (4, 0.03), (8, 0.51), (16, 0.025), (32, 0.01), (64, 0.005)),
-        charged_time=4.4,
-        free_time=2.0,
+        charged_time=3.4,
+        free_time=1.6,
         tries=7,
         charged_sweep=1.5,
         sweep=6.0,
@@ -166,9 +166,9 @@ KINDS = (
     Kind(
         "mllm",
         MLLM,
-        ((1, 0.35), (2, 0.05), (4, 0.05), (8, 0.43), (16, 0.04), (32, 0.04), (64, 0.03), (128, 0.01)),
-        charged_time=6.6,
-        free_time=2.0,
+        ((1, 0.35), (2, 0.05), (4, 0.05), (8, 0.41), (16, 0.04), (32, 0.04), (64, 0.04), (128, 0.02)),
+        charged_time=5.0,
+        free_time=1.6,
         tries=4,
         charged_sweep=1.5,
         sweep=4.0,
@@ -177,7 +177,7 @@ KINDS = (
         "debug",
         DEBUG,
         ((1, 0.10), (8, 0.75), (16, 0.05), (32, 0.05), (64, 0.05)),
-        charged_time=1.7,
+        charged_time=1.4,
         free_time=0.0,
         tries=6,
         resumable=0.2,
@@ -186,25 +186,25 @@ KINDS = (
         "pretrain",
         PRETRAIN,
         ((16, 0.06), (32, 0.12), (64, 0.20), (128, 0.24), (256, 0.18), (512, 0.12), (1024, 0.08)),
-        charged_time=69.5,
+        charged_time=72.0,
         free_time=0.0,
         tries=6,
         false_starts=1.0,
         long=True,
         resumable=1.0,
         tries_as="debug",
-        ends=Ends(0.22, 0.66, 0.12),
+        ends=Ends(0.18, 0.72, 0.1),
     ),
     Kind(
         "other",
         OTHER,
         ((1, 0.53), (2, 0.05), (4, 0.02), (8, 0.36), (16, 0.02), (32, 0.015), (64, 0.005)),
-        charged_time=1.0,
-        free_time=6.6,
+        charged_time=0.6,
+        free_time=6.0,
         tries=4,
         sweep=5.0,
-        resumable=0.6,
-        ends=Ends(0.6, 0.1, 0.3),
+        resumable=0.85,
+        ends=Ends(0.55, 0.1, 0.35),
     ),
 )
 """GPU time by kind as on Seren: pretraining 69.5 %, multimodal 8.6 %, other 7.6 %, fine-tuning 6.4 %, evaluation 6.2 %,

@@ -9,7 +9,7 @@ from tenure.sim.researchers.contracts import Signer, limit
 from tenure.sim.researchers.lab import Lab, Machines
 from tenure.sim.researchers.mix import Choice, Kind
 from tenure.sim.researchers.plans import Plan, Planner, Run, power_below
-from tenure.sim.researchers.rhythm import Calendar, Seasons
+from tenure.sim.researchers.rhythm import Calendar, Year
 
 
 @dataclass(slots=True)
@@ -36,9 +36,14 @@ class Held:
 class Team:
     """The people of one budget together: what they hold or wait for, GPUs, and what that usually is."""
 
-    seasons: Seasons
+    budget: str
+    year: Year
     usual: float = 0.0
     outstanding: int = 0
+
+    def season(self, at: int) -> float:
+        """What usual demand is multiplied by at ``at``, ms UTC."""
+        return self.year.level(self.budget, at)
 
 
 @dataclass(slots=True)
@@ -133,10 +138,10 @@ class Hiring:
         self.begin = begin
         self.teams: dict[str, tuple[Team, Team]] = {}
         """Charged and unallocated work of each budget."""
+        year = Year(lab.shares(), lab.seasons, lab.seed, begin)
         for path in lab.shares():
-            seasons = Seasons(Random(f"{lab.seed}/season/{path}"), lab.seasons, begin)
-            self.teams[path] = (Team(seasons), Team(seasons))
-        self.planners: dict[tuple[str, int], Planner] = {}
+            self.teams[path] = (Team(path, year), Team(path, year))
+        self.planners: dict[tuple[str, int, int], Planner] = {}
         self.leading = 1.0
         """The part of all demand that is of people who may have gangs."""
 
@@ -153,12 +158,11 @@ class Hiring:
 
     def _planner(self, place: Place, machines: Machines) -> Planner:
         allocation = place.allocation * machines.gpus
-        demand = max(self.lab.charged, self.lab.free) * place.allocation * place.part * self.lab.gpus
-        most = power_below(limit(self.lab.habits, machines.gpus, machines.gpus_per_host, allocation, demand))
-        key = (machines.name, most)
+        team = (self.lab.charged + self.lab.free) * place.allocation * self.lab.gpus
+        most = power_below(limit(self.lab.habits, machines.gpus, machines.gpus_per_host, allocation, team * place.part))
+        key = (machines.name, most, power_below(team))
         if key not in self.planners:
-            large = self._large(machines.gpus)
-            self.planners[key] = Planner(self.lab.kinds, self.lab.habits, most, large)
+            self.planners[key] = Planner(self.lab.kinds, self.lab.habits, most, key[2], self._large(machines.gpus))
         return self.planners[key]
 
     def _large(self, gpus: int) -> int:
@@ -191,8 +195,8 @@ class Hiring:
     def _stream(self, rng: Random, planner: Planner, team: Team, usual: float, *, charged: bool) -> Stream:
         times = self._times(planner, charged)
         plans = tuple((kind, time / planner.expected(kind, charged)) for kind, time in times if time > 0)
-        mean_plan = sum(time for _, time in times) / sum(weight for _, weight in plans)
-        rest = min(mean_plan, self.lab.habits.rest_max * usual)
+        typical = sum(time * planner.expected(kind, charged) for kind, time in times) / sum(time for _, time in times)
+        rest = min(typical, self.lab.habits.rest_max * usual)
         team.usual += usual
         credit = -rng.random() * rest
         return Stream(charged, team, usual, Choice(plans), Choice(times), credit, self.begin)

@@ -67,14 +67,17 @@ def power_below(gpus: float) -> int:
 
 
 class Planner:
-    """Draws plans for people whose largest gang is ``limit`` GPUs, on a cluster where ``large`` GPUs are many."""
+    """Draws plans for people whose largest gang is ``limit`` GPUs and whose largest launch of several jobs is
+    ``launch_gpus``, on a cluster where ``large`` GPUs are many.
+    """
 
-    def __init__(self, kinds: tuple[Kind, ...], habits: Habits, limit: int, large: int) -> None:
+    def __init__(self, kinds: tuple[Kind, ...], habits: Habits, limit: int, launch_gpus: int, large: int) -> None:
         self.habits = habits
         self.kinds = {kind.name: kind for kind in kinds}
         self.sizes = {kind.name: Choice(kind.sizes) for kind in kinds}
         self.ends = {kind.name: choice_of(kind.ends) for kind in kinds}
         self.limit = limit
+        self.launch_gpus = launch_gpus
         self.large = large
         self.stretch = log2(max(HOST, limit) / HOST) / log2(PUBLISHED_LARGEST / HOST)
 
@@ -120,8 +123,8 @@ class Planner:
     # ---- sizes
 
     def _most(self, gpus: int) -> int:
-        """Jobs of this size in one launch: together no more than the largest gang."""
-        return max(1, self.limit // gpus)
+        """Jobs of this size in one launch."""
+        return max(1, self.launch_gpus // max(gpus, HOST))
 
     def _spread(self, published: int) -> tuple[tuple[int, float], ...]:
         """A published size on this cluster: (power of two, probability)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 
 from tenure.core.model import DAY, HOUR
@@ -64,21 +64,44 @@ class Seasons:
     def __init__(self, rng: Random, seasons: Sequence[Season], begin: int) -> None:
         self.rng = rng
         self.choice = Choice(tuple((season, season.weight) for season in seasons))
-        time = sum(season.weight * season.length for season in seasons)
-        self.mean = sum(season.weight * season.length * season.level for season in seasons) / time
         self.starts: list[int] = []
         self.levels: list[float] = []
         self.known_until = begin
         running = Choice(tuple((season, season.weight * season.length) for season in seasons))
         self._add(running.draw(rng), rng.random())
 
-    def level(self, at: int) -> float:
-        """What the usual demand is multiplied by; 1 on average over time."""
+    def level(self, at: int) -> tuple[float, int]:
+        """What the usual demand is multiplied by, and until when."""
         while self.known_until <= at:
             self._add(self.choice.draw(self.rng), 1.0)
-        return self.levels[max(0, bisect_right(self.starts, at) - 1)]
+        i = bisect_right(self.starts, at)
+        return self.levels[max(0, i - 1)], self.starts[i] if i < len(self.starts) else self.known_until
 
     def _add(self, season: Season, left: float) -> None:
         self.starts.append(self.known_until)
-        self.levels.append(season.level / self.mean)
+        self.levels.append(season.level)
         self.known_until += max(1, int(season.length * self.rng.uniform(0.5, 1.5) * left))
+
+
+class Year:
+    """The seasons of all budgets. Together they always ask for the same: when some are quiet, the others use it."""
+
+    def __init__(self, shares: Mapping[str, float], seasons: Sequence[Season], seed: int, begin: int) -> None:
+        self.shares = dict(shares)
+        self.seasons = {path: Seasons(Random(f"{seed}/season/{path}"), seasons, begin) for path in shares}
+        self._levels: dict[str, float] = {}
+        self._known = (0, 0)
+        """From when until when the levels hold."""
+
+    def level(self, path: str, at: int) -> float:
+        """What the usual demand of a budget is multiplied by: 1 on average over all budgets, weighed by share."""
+        if not self._known[0] <= at < self._known[1]:
+            self._refresh(at)
+        return self._levels[path]
+
+    def _refresh(self, at: int) -> None:
+        now = {path: seasons.level(at) for path, seasons in self.seasons.items()}
+        total = sum(self.shares[path] * level for path, (level, _) in now.items())
+        whole = sum(self.shares.values())
+        self._levels = {path: level * whole / total if total > 0 else 1.0 for path, (level, _) in now.items()}
+        self._known = (at, min(until for _, until in now.values()))

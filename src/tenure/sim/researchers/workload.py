@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from math import log
 
 from tenure.core.model import DAY, SECOND
@@ -150,7 +151,7 @@ class Researchers:
     # ---- demand
 
     def _target(self, stream: Stream, at: int) -> float:
-        return stream.usual * stream.team.seasons.level(at)
+        return stream.usual * stream.team.season(at)
 
     def _count(self, stream: Stream, at: int, gpus: int) -> None:
         """Book the time since the last change, then the change."""
@@ -172,7 +173,7 @@ class Researchers:
         if stream.outstanding + gpus <= target:
             return True
         team = stream.team
-        free = team.outstanding < team.usual * team.seasons.level(at)
+        free = team.outstanding < team.usual * team.season(at)
         return free and stream.outstanding < target and stream.credit >= 0
 
     # ---- launching
@@ -186,13 +187,13 @@ class Researchers:
             gpus = sum(run.gpus for run in step)
             if rng.random() * gpus > target - stream.outstanding:
                 return
-            yield from self._submit(person, stream, at + rng.randrange(7200) * SECOND, step, waits=False)
+            yield from self._submit(person, stream, at, step, delay=rng.randrange(7200) * SECOND)
 
     def _turn_to(self, person: Person, stream: Stream, at: int) -> Iterable[Action]:
         """The next step of what somebody is at, if there is room for it."""
         actions: list[Action] = []
         if stream.again:
-            actions += self._submit(person, stream, at, tuple(stream.again), waits=False)
+            actions += self._submit(person, stream, at, tuple(stream.again))
             stream.again.clear()
         if stream.plan is None:
             stream.plan = person.planner.plan(person.rng, stream.kinds.draw(person.rng), stream.charged)
@@ -200,7 +201,7 @@ class Researchers:
         first = step[0]
         if first.part is not Part.TRY:
             if person.shrink and person.smaller:
-                step = tuple(_smaller(run, person.shrink) for run in step)
+                step = tuple(_smaller(run, person.shrink, self.habits.large_max) for run in step)
             if not self._room(stream, at, sum(run.gpus for run in step)):
                 return actions
         stream.plan.steps.popleft()
@@ -213,21 +214,21 @@ class Researchers:
         return actions
 
     def _submit(
-        self, person: Person, stream: Stream, at: int, step: tuple[Run, ...], *, waits: bool
+        self, person: Person, stream: Stream, at: int, step: tuple[Run, ...], *, waits: bool = False, delay: int = 0
     ) -> Iterator[Action]:
-        """Jobs of one step. ``waits``: the plan goes on when they have ended."""
+        """Jobs of one step, ``delay`` ms from now. ``waits``: the plan goes on when they have ended."""
         rng = person.rng
         for run in step:
             work = person.signer.work(rng, run, stream.charged, 0 if person.smaller else person.shrink)
             median = self.habits.try_patience if run.part is Part.TRY else self.habits.patience
             patience = int(rng.lognormvariate(log(median), 0.6))
             gpus = work.spec.gpus
-            held = Held(stream, run, gpus, work.startup, at, patience, waits)
+            held = Held(stream, run, gpus, work.startup, at + delay, patience, waits)
             self._count(stream, at, gpus)
             stream.open += waits
             self.tokens += 1
             self.sent[self.tokens] = held
-            yield Submit(at, work, self.tokens)
+            yield Submit(at + delay, work, self.tokens)
 
     # ---- reactions
 
@@ -258,11 +259,12 @@ class Researchers:
             stream.plan = person.planner.mended(rng, run)
 
 
-def _smaller(run: Run, shrink: int) -> Run:
-    """The same work on fewer GPUs."""
+def _smaller(run: Run, shrink: int, longest: int) -> Run:
+    """The same work on fewer GPUs, unless that takes longer than anybody runs anything."""
     gpus = max(1, run.gpus >> shrink)
     times = run.gpus // gpus
-    return Run(run.kind, run.part, gpus, run.duration * times, run.planned * times, run.end, run.resumable)
+    duration = max(run.duration, min(run.duration * times, longest))
+    return replace(run, gpus=gpus, duration=duration, planned=max(duration, run.planned * times))
 
 
 def _second(at: int) -> int:
