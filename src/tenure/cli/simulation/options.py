@@ -116,9 +116,12 @@ class RunOptions:
         if self.window is None:
             return None
         start, dots, end = self.window.partition("..")
+        wrong = CliError(f"window = {self.window}: write FROM..TO, like 5d..6d12h")
+        if not dots:
+            raise wrong
         window = duration("window", start), duration("window", end)
-        if not dots or window[0] >= window[1]:
-            raise CliError(f"window = {self.window}: write FROM..TO, like 5d..6d12h")
+        if window[0] >= window[1]:
+            raise wrong
         return window
 
     def ready_folder(self) -> None:

@@ -1,0 +1,189 @@
+"""`tenure simulate` as people type it: results, errors that say what would do, Ctrl-C."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ASKED = (
+    "policy seed gpus days jobs events wall_s m1_delivered m1_strict m1_worst m1_worst_week m3_delivered budgets_at_95 "
+    "budgets occupancy unallocated_share demand_over_supply debug_wait_p50_s debug_wait_p90_s mid_wait_p90_s "
+    "mid_wait_p99_s wait_p50_s wait_p90_s large_wait_p90_s evictions_per_charged_job evictions_per_mid_job lost_share"
+).split()
+"""What every summary has at least."""
+HANGS = 240
+
+SWF = """; Version: 2.2
+; MaxProcs: 16
+1 0 -1 3600 8 -1 -1 8 7200 -1 1 1 1 -1 1 -1 -1 -1
+2 60 -1 1800 4 -1 -1 4 3600 -1 1 2 2 -1 1 -1 -1 -1
+3 120 -1 86400 16 -1 -1 16 90000 -1 1 1 1 -1 1 -1 -1 -1
+4 180 -1 oops 16 -1 -1 16 90000 -1 1 1 1 -1 1 -1 -1 -1
+"""
+
+
+def simulate(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tenure", "simulate", *map(str, words)]
+    environment = {**os.environ, "COLUMNS": "160", "NO_COLOR": "1"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS, check=False)
+
+
+def summaries(folder: Path) -> list[dict[str, Any]]:
+    found = json.loads((folder / "summary.json").read_text())
+    assert isinstance(found, list)
+    return found
+
+
+def test_a_month_compares_policies_over_seeds_and_leaves_all_of_it(tmp_path: Path) -> None:
+    out = tmp_path / "results"
+    words = "month --gpus 32 --days 0.4 --warmup 1h --mix saturated --seeds 2 --policy budgets,priority --out"
+    done = simulate(*words.split(), out, "--no-report")
+    assert done.returncode == 0, done.stderr
+    assert "delivered of what was owed" in done.stdout and "budgets" in done.stdout and "priority" in done.stdout
+    found = summaries(out)
+    assert [(one["policy"], one["seed"]) for one in found] == [
+        ("budgets", 0),
+        ("budgets", 1),
+        ("priority", 0),
+        ("priority", 1),
+    ]
+    for one in found:
+        assert [key for key in ASKED if key not in one] == []
+        assert one["gpus"] == 32 and one["days"] == 0.4 and one["complete"] is True
+        assert one["large_wait_p90_s"] is None  # nobody has 128 GPUs here
+        assert 0 <= one["m1_strict"] <= one["m1_delivered"] <= 1
+        folder = out / f"{one['policy']}-seed{one['seed']}"
+        with (folder / "jobs.csv").open() as rows:
+            assert sum(1 for _ in csv.DictReader(rows)) == one["jobs"] > 50
+
+    again = simulate(*words.split(), out)
+    assert again.returncode == 2 and "add --force" in again.stderr
+    assert summaries(out) == found
+
+
+def test_one_seed_alone_gives_the_same_figures_again(tmp_path: Path) -> None:
+    words = "month --gpus 32 --days 0.4 --first-seed 7 --no-report --json --out".split()
+    first, second = (json.loads(simulate(*words, tmp_path / name).stdout) for name in ("a", "b"))
+    for one in (*first, *second):
+        del one["wall_s"], one["peak_mib"]
+    assert first == second and first[0]["seed"] == 7
+    for name in ("jobs.csv", "attempts.csv", "evictions.csv", "hours.csv", "budget_hours.csv"):
+        one, other = ((tmp_path / folder / "budgets-seed7" / name).read_bytes() for folder in ("a", "b"))
+        assert one == other
+
+
+def test_a_sweep_names_what_it_varied(tmp_path: Path) -> None:
+    words = "month --gpus 16,32 --days 0.1 --vary max_min_runtime=1h,8h --no-report --out".split()
+    done = simulate(*words, tmp_path / "sweep")
+    assert done.returncode == 0, done.stderr
+    assert [one["settings"] for one in summaries(tmp_path / "sweep")] == [
+        {"gpus": gpus, "max_min_runtime": longest} for gpus in ("16", "32") for longest in ("1h", "8h")
+    ]
+    assert (tmp_path / "sweep" / "budgets-gpus=16-max_min_runtime=1h-seed0" / "run.json").is_file()
+
+
+def test_a_trace_is_replayed_and_its_bad_rows_are_told(tmp_path: Path) -> None:
+    log = tmp_path / "tiny.swf"
+    log.write_text(SWF)
+    out = tmp_path / "out"
+    done = simulate("trace", log, "--gpus", "16", "--policy", "budgets,fifo,backfill", "--out", out, "--no-report")
+    assert done.returncode == 0, done.stderr
+    assert "bad row" in done.stderr and "oops" in done.stderr
+    assert "oops" in (out / "notes.txt").read_text()
+    assert [(one["policy"], one["jobs"]) for one in summaries(out)] == [("budgets", 3), ("fifo", 3), ("backfill", 3)]
+
+
+def test_reports_open_offline_compare_and_are_drawn_again(tmp_path: Path) -> None:
+    out = tmp_path / "both"
+    words = "month --gpus 16 --days 0.2 --policy budgets,fifo --out".split()
+    done = simulate(*words, out)
+    assert done.returncode == 0, done.stderr
+    for folder in (out / "budgets-seed0", out / "fifo-seed0"):
+        report = (folder / "report.html").read_text()
+        assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", report)
+        assert (folder / "charts" / "timeline.png").read_bytes().startswith(b"\x89PNG")
+    assert "fifo against budgets" in (out / "comparison.md").read_text()
+    assert (out / "comparison.html").is_file()
+    compared = simulate("compare", out / "budgets-seed0", out / "fifo-seed0", "--out", tmp_path / "again")
+    assert compared.returncode == 0, compared.stderr
+    assert "fifo against budgets" in compared.stdout
+    whole = (out / "fifo-seed0" / "report.html").read_text()
+    drawn = simulate("report", out / "fifo-seed0", "--window", "1h..3h", "--hosts", "1")
+    assert drawn.returncode == 0, drawn.stderr
+    part = (out / "fifo-seed0" / "report.html").read_text()
+    assert "2 hosts, 16 GPUs" in whole and "2 hosts, 16 GPUs" not in part
+
+
+def test_ctrl_c_keeps_what_was_done(tmp_path: Path) -> None:
+    out = tmp_path / "broken"
+    words = ["month", "--gpus", "64", "--days", "300", "--seeds", "2", "--no-report", "--out", str(out)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tenure", "simulate", *words],
+        env={**os.environ, "FORCE_COLOR": "1", "COLUMNS": "160", "TERM": "xterm"},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    seen = ""
+    while "days/s" not in seen:
+        seen += process.stderr.read(64)
+    os.killpg(process.pid, signal.SIGINT)
+    _, rest = process.communicate(timeout=HANGS)
+    assert process.returncode == 130
+    assert "interrupted; what was done by then is in" in " ".join(rest.split())
+    found = summaries(out)
+    assert found and all(one["complete"] is False for one in found)
+    assert all((out / f"budgets-seed{one['seed']}" / "jobs.csv").is_file() for one in found)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("month --gpus 100", "gpus = 100: hosts have 8 GPUs, so write a multiple of 8"),
+        ("month --gpus many", "gpus = many: write whole numbers"),
+        ("month --mix wild", "mix = wild: there are published, saturated"),
+        ("month --policy budgets,best", "policy = best: there are budgets, priority, fifo, backfill"),
+        ("month --set lookback=1", "lookback = 1: say the unit"),
+        ("month --set colour=red", "there is no setting colour; there are: lookback"),
+        ("month --set grace=1m,2m", "to try several: --vary"),
+        ("month --vary lookback", "write NAME=VALUE"),
+        ("month --days 1 --warmup 2d", "warmup = 2d: nothing would be left to measure"),
+        ("month --window 5d", "window = 5d: write FROM..TO"),
+        ("month --host-faults soon", "host-faults = soon"),
+        ("month --cluster west", "cluster = west: write NAME=GPUS"),
+        ("month --policy ,", "policy = (none)"),
+        ("trace nowhere.csv", "nowhere.csv"),
+        ("compare nowhere --out x", "no simulated run is there"),
+        ("report nowhere", "no simulated run is there"),
+        ("trace nowhere.csv --rule 8,1h", "rule = 8,1h: write GPUS,RUNTIME,MIN_RUNTIME,yes|no"),
+        ("trace nowhere.csv --cut 5", "write FROM..TO"),
+        ("trace nowhere.csv --shares unfair", "unfair"),
+    ],
+)
+def test_errors_name_the_field_the_value_and_what_would_do(words: str, says: str) -> None:
+    done = simulate(*words.split())
+    assert done.returncode == 2, done.stdout
+    assert says in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    done = simulate("month", "--out", tmp_path, "--force")
+    assert done.returncode == 2 and "it has other files in it (thesis.tex)" in " ".join(done.stderr.split())
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_policies_are_listed() -> None:
+    assert list(json.loads(simulate("policies", "--json").stdout)) == ["budgets", "priority", "fifo", "backfill"]
+    assert "EASY" in simulate("policies").stdout
