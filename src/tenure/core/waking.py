@@ -145,8 +145,9 @@ class Waking:
         return level
 
     def _set_alarms(self, checked: Iterable[str]) -> None:
-        for node in sorted(self.rebound.union(node for node in checked if node in self.watch.bounds)):
-            self.watch.set_alarm(node, self.standing)
+        for node in sorted(self.rebound.union(checked)):
+            if node in self.watch.bounds:
+                self.watch.set_alarm(node, self.standing)
         self.rebound.clear()
 
     def _helped(self, leaf: str, gained: int, found: dict[Group, None]) -> None:
