@@ -65,7 +65,10 @@ class Bench:
         if "month" in self.only:
             days = "3" if self.options.quick else "30"
             yield Case("saturated month", ("month", "--mix", "saturated", "--gpus", str(GPUS), "--days", days))
-        if "itp" in self.only and (itp := itp_trace()) is not None:
+        itp = itp_trace()
+        if "itp" in self.only and itp is None:
+            print("ITP is left out: TENURE_TRACES does not name the folder of the published traces")
+        elif "itp" in self.only:
             cut = ("--cut", "0s..5d") if self.options.quick else ()
             yield Case("ITP", ("trace", str(itp), "--gpus", "384", *cut))
         if "growth" in self.only:
@@ -196,13 +199,18 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main() -> None:
     options = parsed()
-    about: dict[str, Any] = _measured.machine() | {"core": _measured.pin(options.core)}
+    try:
+        about: dict[str, Any] = _measured.machine() | {"core": _measured.pin(options.core)}
+    except ValueError as error:
+        sys.exit(f"sim_speed: {error}")
     about |= {"load_before": _measured.load(), "additions_before_s": _measured.yardstick()}
     print(f"{about['processor']}, {about['python']}, core {about['core']}, load {about['load_before']}", flush=True)
     with tempfile.TemporaryDirectory(prefix="sim-speed-") as folder:
         bench = Bench(options, Path(folder))
         try:
             cases, samples = list(bench.cases()), []
+            if not cases:
+                sys.exit("sim_speed: nothing is left to measure")
             for sample in bench.samples(cases):
                 samples.append(sample)
                 print(f"{sample.repetition + 1}: {sample.case}, {sample.contender}: {sample.wall_s:.1f} s", flush=True)
