@@ -1,4 +1,4 @@
-"""Samples of speed, their medians, and the tables that are printed, as Markdown."""
+"""Samples of speed, their medians, and the tables that are printed, as Markdown; without rows they are empty."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _speed(row: Row, repetitions: int) -> tuple[str, ...]:
 
 
 def ratio_table(samples: Sequence[Sample]) -> str:
-    """The others over ours, each pair from one repetition; above 1 they need more. Empty without others."""
+    """The others over ours, each pair from one repetition; above 1 they need more."""
     ours: dict[tuple[str, int], list[Sample]] = {}
     for sample in samples:
         if _is_ours(sample.contender):
@@ -114,7 +114,7 @@ def ratio_table(samples: Sequence[Sample]) -> str:
             for mine in ours[other.case, other.repetition]:
                 pairs.setdefault((other.case, other.contender, mine.contender), []).append((other, mine))
     head = ("case", "contender", "over", "whole time", "CPU time", "peak memory")
-    return _table(head, [(*names, *_ratios(found)) for names, found in pairs.items()]) if pairs else ""
+    return _table(head, [(*names, *_ratios(found)) for names, found in pairs.items()])
 
 
 def _is_ours(contender: str) -> bool:
@@ -135,11 +135,11 @@ def _ratio(found: Sequence[float]) -> str:
 
 
 def growth_table(rows: Iterable[Row], bases: Mapping[str, str]) -> str:
-    """``bases``: case -> the smaller one that it is told as a multiple of. Without reports. Empty without cases."""
+    """``bases``: case -> the smaller one that it is told as a multiple of. Without reports."""
     plain = {row.case: row for row in rows if row.contender == OURS}
     head = ("case", "times", "jobs", "events", "whole time", "CPU time", "peak memory", "CPU ms per job")
     lines = [_growth(plain[case], plain[base], base) for case, base in bases.items() if case in plain and base in plain]
-    return _table(head, lines) if lines else ""
+    return _table(head, lines)
 
 
 def _growth(row: Row, base: Row, name: str) -> tuple[str, ...]:
@@ -155,6 +155,6 @@ def _growth(row: Row, base: Row, name: str) -> tuple[str, ...]:
     )
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows] if rows else []
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
