@@ -19,7 +19,8 @@ _AHEAD = 64
 """Jobs handed out at a wake-up, so that a long trace is never all there as ``Work``."""
 _FLOOR = 5 * MINUTE
 _WANTED = 10 * MINUTE
-"""What a job that hit its limit wanted beyond it: nobody knows, but more than the grace in which it might be done."""
+"""What a job that hit its limit wanted beyond it (nobody knows, but more than the grace in which it might be done), and
+how much longer than it ran another may run."""
 _STOPPED = 143
 """The exit code of what its owner stopped: 128 + SIGTERM."""
 
@@ -112,12 +113,13 @@ class TraceWorkload:
 def reconciled(contract: Contract, job: TraceJob) -> tuple[Contract, int | None]:
     """A contract and a time limit that go together.
 
-    A job that ended before its limit in the trace must be able to do so here, and no protection is longer than the
-    limit, down to the floor of contracts, to which shorter limits are raised.
+    A job that ended before its limit in the trace must be able to do so here, restarts included, even where a log
+    gives the run time as the limit. No protection is longer than the limit, down to the floor of contracts, to which
+    shorter limits are raised.
     """
     if job.timeout is None:
         return contract, None
-    timeout = job.timeout if job.end is End.TIMEOUT else max(job.timeout, job.runtime)
+    timeout = job.timeout if job.end is End.TIMEOUT else max(job.timeout, job.runtime + _WANTED)
     if contract.min_runtime == 0:
         return contract, timeout
     timeout = max(timeout, _FLOOR)
