@@ -251,6 +251,33 @@ def test_a_long_job_goes_beside_what_is_reserved_even_where_it_fits_less_well() 
     assert world.attempt(head).hosts() == ["h1", "h2"]
 
 
+def test_a_reservation_makes_way_when_it_can_be_kept_elsewhere() -> None:
+    world = under("backfill", 3)
+    first = send(world, 8, 4 * HOUR)
+    send(world, 8, 4 * HOUR)
+    send(world, 8, 4 * HOUR)
+    head = send(world, 8, HOUR, 2)
+    world.finish(first)  # h0 is free; at 4:00 any two of the three will do
+    long = send(world, 8, 20 * HOUR)
+    assert world.attempt(long).hosts() == ["h0"]
+    world.advance(4 * HOUR)
+    assert world.attempt(head).hosts() == ["h1", "h2"]
+
+
+def test_left_over_gpus_in_pieces_are_no_other_place_for_a_reservation() -> None:
+    world = under("backfill", 4)
+    send(world, 3, 20 * HOUR)  # h0: 5 free
+    send(world, 5, 20 * HOUR)
+    send(world, 3, 20 * HOUR)  # h1: 5 free
+    send(world, 8, 4 * HOUR)  # h2
+    world.finish(2)
+    head = send(world, 8, HOUR, 2)  # h2 and h3, at 4:00; 10 GPUs are left over then
+    long = send(world, 8, 20 * HOUR)
+    assert world.parked(long) is Reason.WAITING_RESERVED
+    world.advance(4 * HOUR)
+    assert world.attempt(head).hosts() == ["h2", "h3"]
+
+
 def test_without_a_limit_a_day_is_assumed_and_twice_that_once_it_is_over() -> None:
     world = under("backfill", 2)
     endless = send(world, 8, None)
@@ -348,6 +375,17 @@ def test_a_job_reserves_where_it_can_start_first() -> None:
     assert world.attempt(free).cluster == "main", "nothing is kept there"
     world.advance(3 * HOUR)
     assert world.attempt(head).cluster == "aux"
+
+
+def test_a_full_cluster_takes_no_reservation_from_another() -> None:
+    clusters = [Cluster("main", hosts(1)), Cluster("aux", hosts(2, prefix="x"))]
+    world = Under(Backfill(), clusters, SHARES)
+    send(world, 8, 6 * HOUR, clusters=("main",))
+    send(world, 8, 3 * HOUR, clusters=("aux",))
+    send(world, 8, HOUR, clusters=("main",))
+    send(world, 8, HOUR, 2, clusters=("aux",))
+    assert world.parked(send(world, 8, 100 * HOUR, clusters=("aux",)), "aux") is Reason.WAITING_RESERVED
+    assert send(world, 8, 3 * HOUR, clusters=("aux",)) in world.running()
 
 
 @pytest.mark.parametrize(

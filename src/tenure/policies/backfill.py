@@ -91,6 +91,8 @@ class Reservation:
     room: Room
     first_end: int
     beside: dict[Shape, tuple[Slots, ...] | None] = field(default_factory=dict)
+    spare: Room | None = None
+    """What is free now and the reservation would not take; since the last plan, None until it is asked for."""
 
     def may_keep(self, now: Room, job: Job) -> tuple[Slots, ...] | None:
         """Slots that are free now and that the job may hold past the shadow time."""
@@ -100,27 +102,25 @@ class Reservation:
         return self.beside[shape]
 
     def _look(self, now: Room, job: Job) -> tuple[Slots, ...] | None:
-        """Where the job fits best, else where it leaves alone what the reservation would take."""
-        slots = moves.find(now, job)
-        if slots is None or self._fits_beside(slots):
+        """Beside what the reservation would take, else where it fits best, if the reservation can make way."""
+        if self.spare is None:
+            self.spare = now.fork()
+            self.spare.take(moves.find(self.room, self.job) or ())
+        slots = moves.find(self.spare, job)
+        if slots is not None or self.room.free_gpus - job.spec.gpus < self.job.spec.gpus:
             return slots
-        kept = moves.find(self.room, self.job)
-        if kept is None:
-            return None
-        spare = now.fork()
-        spare.take(kept)
-        slots = moves.find(spare, job)
+        slots = moves.find(now, job)
         return slots if slots is not None and self._fits_beside(slots) else None
 
-    def _fits_beside(self, slots: Iterable[Slots]) -> bool:
+    def _fits_beside(self, slots: tuple[Slots, ...]) -> bool:
         trial = self.room.fork()
         trial.take(slots)
         return trial.can_fit(self.job.spec.roles, self.job.spec.labels)
 
-    def keep_off(self, slots: tuple[Slots, ...]) -> None:
-        """Somebody holds these past the shadow time."""
+    def forget(self) -> None:
+        """A plan was made in its cluster."""
         self.beside.clear()
-        self.room.take(slots)
+        self.spare = None
 
 
 class _Pass:
@@ -131,6 +131,8 @@ class _Pass:
         self.state = state
         self.plans: list[Plan] = []
         self.reserved: dict[str, Reservation] = {}
+        self.full: set[str] = set()
+        """Clusters in which nobody who waits fits."""
         self.passed: list[int] = []
         """Jobs that stood at the head of the line and cannot start."""
         self._fits: dict[tuple[str, Shape], bool] = {}
@@ -138,20 +140,23 @@ class _Pass:
     def run(self) -> None:
         state = self.state
         waiting = before = line.whole(state)
-        while len(self.reserved) < len(state.clusters):
+        while len(self.reserved) + len(self.full) < len(state.clusters):
             job = line.oldest(state, before, self.passed)
             if job is None:
                 break
             if not self._try(job, self._accepted(job)):
                 self.passed.append(job.id)
-                self._reserve(job)
-                before = [each for each in waiting if any(c.spec.name not in self.reserved for c in each.clusters)]
+                self._reserve(job, waiting)
+                before = [here for here in waiting if any(self._unreserved(cluster) for cluster in here.clusters)]
         behind = [(each, here) for here in waiting if here.group.people for each in self._candidates(here)]
         for (_, job_id), here in sorted(behind, key=lambda one: one[0]):
             self._try(state.jobs[job_id], [c for c in here.clusters if self._fits_now(c, here.group)])
         for here in waiting:
             fits = here.group.people and any(self._fits_now(cluster, here.group) for cluster in here.clusters)
             line.say(here, Reason.WAITING_RESERVED if fits else Reason.WAITING_CAPACITY)
+
+    def _unreserved(self, cluster: ClusterState) -> bool:
+        return cluster.spec.name not in self.reserved and cluster.spec.name not in self.full
 
     def _accepted(self, job: Job) -> list[ClusterState]:
         clusters = self.state.clusters
@@ -200,26 +205,36 @@ class _Pass:
         if end <= reserved.at:
             plan = moves.start_in(self.state, cluster, job)
             if plan is not None:
-                reserved.beside.clear()
+                reserved.forget()
                 reserved.first_end = min(reserved.first_end, end)
             return plan
         slots = reserved.may_keep(cluster.room, job)
         if slots is None:
             return None
-        reserved.keep_off(slots)
+        reserved.room.take(slots)
+        reserved.forget()
         return moves.start(self.state, cluster, job, slots)
 
-    def _reserve(self, job: Job) -> None:
-        """Keep room for the job where it can be expected first, of the clusters that keep none for another."""
+    def _reserve(self, job: Job, waiting: list[line.Waiting]) -> None:
+        """Keep room for the job where it can be expected first, of the clusters that keep none for another.
+
+        Where nobody fits anyway, nothing has to be kept in this pass.
+        """
+        clusters = [cluster for cluster in self._accepted(job) if self._unreserved(cluster)]
+        if not any(self._anyone_fits(cluster, waiting) for cluster in clusters):
+            self.full.update(cluster.spec.name for cluster in clusters)
+            return
         best: Reservation | None = None
-        where = ""
-        for name in job.spec.clusters:
-            if name in self.state.clusters and name not in self.reserved:
-                found = self._shadow(self.state.clusters[name], job)
-                if found is not None and (best is None or found.at < best.at):
-                    best, where = found, name
+        for cluster in clusters:
+            found = self._shadow(cluster, job)
+            if found is not None and (best is None or found.at < best.at):
+                best, where = found, cluster.spec.name
         if best is not None:
             self.reserved[where] = best
+
+    def _anyone_fits(self, cluster: ClusterState, waiting: list[line.Waiting]) -> bool:
+        here = (each.group for each in waiting if cluster in each.clusters and each.group.people)
+        return any(self._fits_now(cluster, group) for group in here)
 
     def _shadow(self, cluster: ClusterState, job: Job) -> Reservation | None:
         """When the job fits as attempts come to their expected ends, one after the other; None: not even then."""

@@ -96,29 +96,18 @@ class _View:
         self.rules = rules
         self.state = state
         self.cluster = cluster
-        self.held: dict[str, list[Attempt]] = {}
-        """Leaf -> its protected attempts."""
-        self.loose: list[Attempt] = []
-        """Attempts that are not protected."""
-        for attempt in state.attempts.values():
-            if attempt.cluster == cluster.spec.name:
-                self._sort(attempt)
+        name = cluster.spec.name
+        self.attempts = [attempt for attempt in state.attempts.values() if attempt.cluster == name]
         self._over: dict[tuple[str, Kind, int], int] = {}
         self._fits: dict[Shape, bool] = {}
         self._below: dict[int, tuple[list[Attempt], list[Attempt], int]] = {}
         self._rooms: dict[int, Room] = {}
         self._fits_without: dict[tuple[int, Shape], bool] = {}
 
-    def _sort(self, attempt: Attempt) -> None:
-        if self.rules.protected(attempt, self.state.now):
-            self.held.setdefault(attempt.leaf, []).append(attempt)
-        else:
-            self.loose.append(attempt)
-
     def placed(self, job: Job) -> None:
         """A plan for the job was applied."""
         assert job.attempt is not None
-        self._sort(job.attempt)
+        self.attempts.append(job.attempt)
         for known in (self._over, self._fits, self._below, self._rooms, self._fits_without):
             known.clear()
 
@@ -160,7 +149,8 @@ class _View:
         key = group.key.leaf, group.kind, group.gpus
         known = self._over.get(key)
         if known is None:
-            running = sum(attempt.gpus for attempt in self.held.get(job.leaf, ()))
+            now, protected = self.state.now, self.rules.protected
+            running = sum(a.gpus for a in self.attempts if a.leaf == job.leaf and protected(a, now))
             known = self._over[key] = self.rules.over(self.state, self.cluster, job, running)
         return known
 
@@ -177,8 +167,9 @@ class _View:
         rank = self.rules.rank(job)
         known = self._below.get(rank)
         if known is None:
-            jobs, rules = self.state.jobs, self.rules
-            here = [a for a in self.loose if a.started_at is not None and rules.outranks(job, jobs[a.job_id])]
+            jobs, rules, now = self.state.jobs, self.rules, self.state.now
+            loose = (a for a in self.attempts if a.started_at is not None and not rules.protected(a, now))
+            here = [a for a in loose if rules.outranks(job, jobs[a.job_id])]
             victims = [a for a in here if a.stop is None]
             victims.sort(key=lambda a: (*rules.last(jobs[a.job_id], a), a.job_id))
             leaving = [a for a in here if a.id in self.cluster.leaving]
