@@ -90,14 +90,15 @@ class Habits:
     ``zipf``: the exponent of the parts that the people of one budget have of its demand; ``even``: the fraction of it
     that is spread evenly instead. ``gang_of_cluster``: no job is larger than this part of a cluster.
     ``gang_of_budget``, ``gang_of_person``: nor than this many times the budget's allocation or the person's demand;
-    one host is always allowed. ``try_max``: the longest try. ``pause``: the median time between the end of a try and
-    the next. ``think``: the median time between a launch and the next preparations. ``long_wait``: after a longer one
-    the next launch is smaller or its contract shorter; after one below ``short_wait`` they go back. ``patience``: the
-    median time until a waiting launch is given up; ``try_patience``: a try. ``rest_max``: how long a launch that was
-    too large for a person's demand keeps them from launching, at most. ``timeouts``: the fraction of jobs with one.
-    ``mend``: the fraction of failed launches that are mended and launched again. ``large``: jobs of at least this part
-    of a cluster run for ``large_median``, with the deviation ``large_sigma`` of the logarithm, between ``large_min``
-    and ``large_max``.
+    one host is always allowed. ``plans_per_day``: how many different things somebody prepares and launches as charged
+    work; who asks for more has more of the long kinds. ``try_max``: the longest try. ``pause``: the median time between
+    the end of a try and the next. ``think``: the median time between a launch and the next preparations, less when much
+    is missing from their demand. ``long_wait``: after a longer one the next launch is smaller or its contract shorter;
+    after one below ``short_wait`` they go back. ``patience``: the median time until a waiting launch is given up;
+    ``try_patience``: a try. ``rest_max``: how long a launch that was too large for a person's demand keeps them from
+    another such one, at most. ``timeouts``: the fraction of jobs with one. ``mend``: the fraction of failed launches
+    that are mended and launched again. ``large``: jobs of at least this part of a cluster run for ``large_median``,
+    with the deviation ``large_sigma`` of the logarithm, between ``large_min`` and ``large_max``.
     """
 
     zipf: float = 2.0
@@ -105,6 +106,7 @@ class Habits:
     gang_of_cluster: float = 0.5
     gang_of_budget: float = 4.0
     gang_of_person: float = 6.0
+    plans_per_day: float = 3.0
     try_max: int = 15 * MINUTE
     pause: int = 6 * MINUTE
     think: int = 40 * MINUTE
@@ -135,8 +137,8 @@ class Lab:
     programs: tuple[Program, ...] = PROGRAMS
     people: int = 150
     seed: int = 1
-    charged: float = 0.92
-    free: float = 1.6
+    charged: float = 0.9
+    free: float = 1.7
     kinds: tuple[Kind, ...] = KINDS
     rhythm: Rhythm = field(default_factory=Rhythm)
     seasons: tuple[Season, ...] = SEASONS

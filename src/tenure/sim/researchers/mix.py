@@ -100,7 +100,7 @@ OTHER = Curve(
 )  # fmt: skip
 
 PUBLISHED_LARGEST = 1024
-"""GPUs: nearly all published jobs are at most this large, on clusters of 2,288 and 2,560 GPUs."""
+"""GPUs: nearly all published jobs are at most this large, on clusters of 2,288 and 2,416 GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +144,9 @@ KINDS = (
     Kind(
         "evaluation",
         EVALUATION,
-        ((1, 0.62), (2, 0.11), (4, 0.04), (8, 0.23)),
-        charged_time=2.0,
-        free_time=5.2,
+        ((1, 0.64), (2, 0.10), (4, 0.04), (8, 0.22)),
+        charged_time=1.0,
+        free_time=5.4,
         tries=0,
         charged_sweep=3.0,
         sweep=8.0,
@@ -156,19 +156,19 @@ KINDS = (
     Kind(
         "sft",
         SFT,
-        ((1, 0.20), (2, 0.22), (4, 0.03), (8, 0.51), (16, 0.025), (32, 0.01), (64, 0.005)),
-        charged_time=3.4,
+        ((1, 0.20), (2, 0.22), (4, 0.03), (8, 0.47), (16, 0.04), (32, 0.025), (64, 0.015)),
+        charged_time=2.6,
         free_time=1.6,
-        tries=7,
+        tries=6,
         charged_sweep=1.5,
         sweep=6.0,
     ),
     Kind(
         "mllm",
         MLLM,
-        ((1, 0.35), (2, 0.05), (4, 0.05), (8, 0.41), (16, 0.04), (32, 0.04), (64, 0.04), (128, 0.02)),
-        charged_time=5.0,
-        free_time=1.6,
+        ((1, 0.34), (2, 0.05), (4, 0.05), (8, 0.33), (16, 0.06), (32, 0.07), (64, 0.06), (128, 0.04)),
+        charged_time=4.0,
+        free_time=2.0,
         tries=4,
         charged_sweep=1.5,
         sweep=4.0,
@@ -177,9 +177,9 @@ KINDS = (
         "debug",
         DEBUG,
         ((1, 0.10), (8, 0.75), (16, 0.05), (32, 0.05), (64, 0.05)),
-        charged_time=1.4,
+        charged_time=1.0,
         free_time=0.0,
-        tries=6,
+        tries=5,
         resumable=0.2,
     ),
     Kind(
@@ -188,7 +188,7 @@ KINDS = (
         ((16, 0.06), (32, 0.12), (64, 0.20), (128, 0.24), (256, 0.18), (512, 0.12), (1024, 0.08)),
         charged_time=72.0,
         free_time=0.0,
-        tries=6,
+        tries=4,
         false_starts=1.0,
         long=True,
         resumable=1.0,
@@ -200,7 +200,7 @@ KINDS = (
         OTHER,
         ((1, 0.53), (2, 0.05), (4, 0.02), (8, 0.36), (16, 0.02), (32, 0.015), (64, 0.005)),
         charged_time=0.6,
-        free_time=6.0,
+        free_time=5.2,
         tries=4,
         sweep=5.0,
         resumable=0.85,

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from tenure.core.model import DAY
 from tenure.sim.researchers.contracts import Signer, limit
 from tenure.sim.researchers.lab import Lab, Machines
 from tenure.sim.researchers.mix import Choice, Kind
 from tenure.sim.researchers.plans import Plan, Planner, Run, power_below
 from tenure.sim.researchers.rhythm import Calendar, Year
+
+MOST_LONG = 0.97
+"""Whoever leads long work does a little of something else."""
 
 
 @dataclass(slots=True)
@@ -142,8 +146,8 @@ class Hiring:
         for path in lab.shares():
             self.teams[path] = (Team(path, year), Team(path, year))
         self.planners: dict[tuple[str, int, int], Planner] = {}
-        self.leading = 1.0
-        """The part of all demand that is of people who may have gangs."""
+        self.long_least = 0.0
+        """The part of long kinds in the charged work of everybody who may have gangs."""
 
     def people(self) -> list[Person]:
         """Everybody, in the order of their numbers."""
@@ -152,15 +156,14 @@ class Hiring:
         homes = Choice(tuple((machines, machines.gpus) for machines in self.lab.clusters))
         home = [homes.draw(rng) for rng in rngs]
         planners = [self._planner(place, home[i]) for i, place in enumerate(where)]
-        able = sum(p.allocation * p.part for p, planner in zip(where, planners, strict=True) if self._leads(planner))
-        self.leading = able / sum(p.allocation * p.part for p in where)
+        self.long_least = self._least(where, planners)
         return [self._person(i, place, rngs[i], home[i], planners[i]) for i, place in enumerate(where)]
 
     def _planner(self, place: Place, machines: Machines) -> Planner:
         allocation = place.allocation * machines.gpus
-        team = (self.lab.charged + self.lab.free) * place.allocation * self.lab.gpus
-        most = power_below(limit(self.lab.habits, machines.gpus, machines.gpus_per_host, allocation, team * place.part))
-        key = (machines.name, most, power_below(team))
+        demand = (self.lab.charged + self.lab.free) * place.allocation * place.part * self.lab.gpus
+        most = power_below(limit(self.lab.habits, machines.gpus, machines.gpus_per_host, allocation, demand))
+        key = (machines.name, most, power_below(max(8.0, 2 * demand)))
         if key not in self.planners:
             self.planners[key] = Planner(self.lab.kinds, self.lab.habits, most, key[2], self._large(machines.gpus))
         return self.planners[key]
@@ -169,8 +172,8 @@ class Hiring:
         return max(16, int(self.lab.habits.large * gpus))
 
     def _leads(self, planner: Planner) -> bool:
-        """Whether somebody may have gangs worth the name: half of what is large."""
-        return planner.limit >= max(16, planner.large // 2)
+        """Whether somebody may have gangs worth the name: two hosts, and a quarter of what is large."""
+        return planner.limit >= max(16, planner.large // 4)
 
     def _person(self, number: int, place: Place, rng: Random, home: Machines, planner: Planner) -> Person:
         lab = self.lab
@@ -193,7 +196,7 @@ class Hiring:
         )
 
     def _stream(self, rng: Random, planner: Planner, team: Team, usual: float, *, charged: bool) -> Stream:
-        times = self._times(planner, charged)
+        times = self._times(planner, usual, charged)
         plans = tuple((kind, time / planner.expected(kind, charged)) for kind, time in times if time > 0)
         typical = sum(time * planner.expected(kind, charged) for kind, time in times) / sum(time for _, time in times)
         rest = min(typical, self.lab.habits.rest_max * usual)
@@ -201,13 +204,48 @@ class Hiring:
         credit = -rng.random() * rest
         return Stream(charged, team, usual, Choice(plans), Choice(times), credit, self.begin)
 
-    def _times(self, planner: Planner, charged: bool) -> tuple[tuple[Kind, float], ...]:
+    def _times(self, planner: Planner, usual: float, charged: bool) -> tuple[tuple[Kind, float], ...]:
         """The parts of the kinds in the GPU time of somebody: long kinds are left to those who may have gangs."""
+        times = self._weights(charged)
+        long = _long(times)
+        if long in (0, 1):
+            return times
+        mine = max(self.long_least, self._needed(planner, usual, times)) if self._leads(planner) else 0.0
+        return tuple((kind, time * (mine / long if kind.long else (1 - mine) / (1 - long))) for kind, time in times)
+
+    def _weights(self, charged: bool) -> tuple[tuple[Kind, float], ...]:
         weights = [(kind, kind.charged_time if charged else kind.free_time) for kind in self.lab.kinds]
         total = sum(weight for _, weight in weights)
-        long = sum(weight for kind, weight in weights if kind.long) / total
-        if long == 0 or self.leading == 0:
-            return tuple((kind, 0.0 if kind.long else weight) for kind, weight in weights)
-        mine = min(0.97, long / self.leading) if self._leads(planner) else 0.0
-        rest = (1 - mine) / (1 - long) if long < 1 else 0.0
-        return tuple((kind, weight / total * (mine / long if kind.long else rest)) for kind, weight in weights)
+        return tuple((kind, weight / total) for kind, weight in weights)
+
+    def _needed(self, planner: Planner, usual: float, times: tuple[tuple[Kind, float], ...]) -> float:
+        """The part of long kinds with which somebody's demand takes no more plans than they can make in a day."""
+        long = _long(times)
+        rates = [0.0, 0.0]
+        for kind, time in times:
+            if time > 0:
+                rates[kind.long] += time / planner.expected(kind, True) / (long if kind.long else 1 - long)
+        most = self.lab.habits.plans_per_day / (usual * DAY)
+        return min(1.0, max(0.0, (rates[0] - most) / (rates[0] - rates[1]))) if rates[0] > rates[1] else 0.0
+
+    def _least(self, where: list[Place], planners: list[Planner]) -> float:
+        """What everybody who may have gangs must have of long kinds, so that the whole lab has its part of them."""
+        times = self._weights(True)
+        needed, able = [], []
+        for place, planner in zip(where, planners, strict=True):
+            part = place.allocation * place.part
+            if self._leads(planner) and 0 < _long(times) < 1:
+                able.append(part)
+                needed.append(self._needed(planner, self.lab.charged * part * self.lab.gpus, times))
+        wanted = _long(times) * sum(place.allocation * place.part for place in where)
+        low, high = 0.0, MOST_LONG
+        for _ in range(30):
+            middle = (low + high) / 2
+            have = sum(part * max(middle, need) for part, need in zip(able, needed, strict=True))
+            low, high = (middle, high) if have < wanted else (low, middle)
+        return high
+
+
+def _long(times: tuple[tuple[Kind, float], ...]) -> float:
+    """The part of long kinds."""
+    return sum(time for kind, time in times if kind.long)

@@ -68,7 +68,7 @@ def power_below(gpus: float) -> int:
 
 class Planner:
     """Draws plans for people whose largest gang is ``limit`` GPUs and whose largest launch of several jobs is
-    ``launch_gpus``, on a cluster where ``large`` GPUs are many.
+    about ``launch_gpus``, on a cluster where ``large`` GPUs are many.
     """
 
     def __init__(self, kinds: tuple[Kind, ...], habits: Habits, limit: int, launch_gpus: int, large: int) -> None:
@@ -98,7 +98,7 @@ class Planner:
         """The last step of a plan alone."""
         gpus = size if size is not None else self._size(rng, kind)
         resumable = rng.random() < kind.resumable
-        count = min(1 + _some(rng, (kind.charged_sweep if charged else kind.sweep) - 1), self._most(gpus))
+        count = min(1 + _some(rng, self._sweep(kind, charged) - 1), self._most(gpus))
         return tuple(self._real(rng, kind, charged, gpus, resumable) for _ in range(count))
 
     def mended(self, rng: Random, run: Run) -> Plan:
@@ -114,7 +114,7 @@ class Planner:
         for published, w in kind.sizes:
             for gpus, part in self._spread(published):
                 one = self._large_mean() if self._is_long(kind, gpus) else real
-                time = gpus * _mean_up_to(kind.charged_sweep if charged else kind.sweep, self._most(gpus)) * one
+                time = gpus * _mean_up_to(self._sweep(kind, charged), self._most(gpus)) * one
                 if charged:
                     time += kind.tries * min(HOST, gpus) * short + kind.false_starts * gpus * short
                 total += w / weight * part * time
@@ -124,7 +124,11 @@ class Planner:
 
     def _most(self, gpus: int) -> int:
         """Jobs of this size in one launch."""
-        return max(1, self.launch_gpus // max(gpus, HOST))
+        return max(1, self.launch_gpus // max(gpus // 2, HOST // 2))
+
+    def _sweep(self, kind: Kind, charged: bool) -> float:
+        """The mean number of jobs of a launch: people with much work do more of it at once."""
+        return kind.charged_sweep if charged else kind.sweep * max(1.0, self.launch_gpus / (8 * HOST))
 
     def _spread(self, published: int) -> tuple[tuple[int, float], ...]:
         """A published size on this cluster: (power of two, probability)."""

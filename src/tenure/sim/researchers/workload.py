@@ -188,6 +188,8 @@ class Researchers:
             if rng.random() * gpus > target - stream.outstanding:
                 return
             yield from self._submit(person, stream, at, step, delay=rng.randrange(7200) * SECOND)
+            if stream.outstanding > target:
+                stream.credit = 0.0  # what is too large is only beginning
 
     def _turn_to(self, person: Person, stream: Stream, at: int) -> Iterable[Action]:
         """The next step of what somebody is at, if there is room for it."""
@@ -210,7 +212,8 @@ class Researchers:
         if not waits:
             stream.plan = None
             behind = stream.outstanding < self._target(stream, at) / 2
-            actions += self._come_back(person, stream, at, self.habits.think // (4 if behind else 1))
+            median = self.habits.think // (1 if not behind else 4 if stream.charged else 20)
+            actions += self._come_back(person, stream, at, median)
         return actions
 
     def _submit(
