@@ -114,6 +114,23 @@ def _check_room(state: State, name: str, holders: dict, claims: dict) -> None:  
                 exposed[path] = exposed.get(path, 0) + attempt.gpus
     assert cluster.pools[Kind.CHARGED].gpus == exposed
     assert cluster.unallocated_gpus == unallocated
+    _check_pools(state, name)
+
+
+def _check_pools(state: State, name: str) -> None:
+    """What may be evicted, counted by node and by host, is what the attempts say."""
+    cluster = state.clusters[name]
+    expected: dict[Kind, dict[str, int]] = {Kind.CHARGED: {}, Kind.UNALLOCATED: {}}
+    in_turn = 0
+    for kind, index in ((Kind.CHARGED, cluster.exposed), (Kind.UNALLOCATED, cluster.unallocated)):
+        for leaf, attempts in index.items():
+            for attempt in attempts.values():
+                by_host = cluster.room.by_host(attempt.slots)
+                in_turn += by_host * (kind is Kind.UNALLOCATED)
+                for path in state.the_tree().line(leaf) if attempt.promised_until is None else ():
+                    expected[kind][path] = expected[kind].get(path, 0) + by_host
+        assert cluster.pools[kind].tallies == expected[kind]
+    assert cluster.unallocated_tally == in_turn
 
 
 def _check_queues(state: State) -> None:
