@@ -171,7 +171,7 @@ class _View:
             loose = (a for a in self.attempts if a.started_at is not None and not rules.protected(a, now))
             here = [a for a in loose if rules.outranks(job, jobs[a.job_id])]
             victims = [a for a in here if a.stop is None]
-            victims.sort(key=lambda a: (*rules.last(jobs[a.job_id], a), a.job_id))
+            victims.sort(key=lambda a: (*rules.evict_order(jobs[a.job_id], a), a.job_id))
             leaving = [a for a in here if a.id in self.cluster.leaving]
             known = self._below[rank] = victims, leaving, sum(a.gpus for a in victims) + sum(a.gpus for a in leaving)
         return known

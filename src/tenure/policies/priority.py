@@ -69,7 +69,7 @@ class PriorityCaps:
     def outranks(self, job: Job, victim: Job) -> bool:
         return job.spec.priority > victim.spec.priority
 
-    def last(self, job: Job, attempt: Attempt) -> tuple[int, ...]:
+    def evict_order(self, job: Job, attempt: Attempt) -> tuple[int, ...]:
         return (job.spec.priority, -attempt.planned_at, -attempt.job_id)
 
     def because(self, job: Job, victim: Job) -> Because:

@@ -33,7 +33,7 @@ class Rules(Protocol):
     def outranks(self, job: Job, victim: Job) -> bool:
         """Whether ``job`` may evict an attempt of ``victim`` that is not protected."""
 
-    def last(self, job: Job, attempt: Attempt) -> tuple[int, ...]:
+    def evict_order(self, job: Job, attempt: Attempt) -> tuple[int, ...]:
         """Sorts attempts (with their jobs) that may be evicted: the smallest goes first."""
 
     def because(self, job: Job, victim: Job) -> Because:
