@@ -56,6 +56,8 @@ class _Pass:
         self._waking = {kind: Waking(self.contest, kind) for kind in OCCUPANCY}
         self._fits: dict[Shape, bool] = {}
         """Shapes that fit without evictions, since the last plan."""
+        self._offers: dict[tuple[Kind, str, int, int], tuple[int, int]] = {}
+        """What could be evicted at most for jobs of a kind, leaf, priority and size, since the last plan."""
         self._recent = sum(1 for at in cluster.recent_evictions if at > state.now - MINUTE)
         """Evictions of the last minute, which the cap counts."""
         self.deferred = False
@@ -147,8 +149,12 @@ class _Pass:
             fits = self._fits[shape] = room.can_fit(spec.roles, spec.labels)
         if fits:
             return None
-        outranked = self._waking[group.kind].outranked(leaf, group.gpus)
-        gpus, by_host = preemption.evictable_at_most(self.contest, group.kind, leaf, priority, outranked)
+        offer = self._offers.get((group.kind, leaf, priority, group.gpus))
+        if offer is None:
+            outranked = self._waking[group.kind].outranked(leaf, group.gpus)
+            offer = preemption.evictable_at_most(self.contest, group.kind, leaf, priority, outranked)
+            self._offers[group.kind, leaf, priority, group.gpus] = offer
+        gpus, by_host = offer
         if room.free_gpus + gpus < group.gpus or not room.holds(by_host, shape.roles):
             return Reason.WAITING_CAPACITY
         if not self.state.evictions_allowed():
@@ -190,6 +196,7 @@ class _Pass:
         self.plans.append(plan)
         self.contest.moved()
         self._fits.clear()
+        self._offers.clear()
         if not isinstance(plan, Stop):
             job = self.state.jobs[plan.job_id]
             self.contest.standing(job.kind).charged(job.leaf)
