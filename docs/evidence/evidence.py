@@ -32,7 +32,7 @@ def months() -> dict[str, list[str]]:
     return {
         f"month-{gpus}-{mix}": [
             *("month", "--gpus", str(gpus), "--mix", mix, "--days", "30", "--warmup", "3d"),
-            *("--policy", "budgets,priority", "--seeds", str(SEEDS)),
+            *("--policy", "budgets,priority"),
         ]
         for mix in ("published", "saturated")
         for gpus in (88, 256, 1024)
@@ -55,16 +55,18 @@ def traces() -> dict[str, list[str]]:
 
 
 def run(names: Sequence[str], out: Path, processes: int) -> None:
+    """Seed by seed, so that what is there when it is broken off has all policies of some seeds."""
     known = {**months(), **traces()}
     for name in names or list(known):
         if name not in known:
             sys.exit(f"no experiment {name}; there are: {', '.join(known)}")
-        if (out / name / "summary.json").is_file():
-            print(f"{name}: done before")
-            continue
-        words = [*known[name], "--no-report", "-j", str(processes), "--out", str(out / name)]
-        print("tenure simulate", *words, flush=True)
-        subprocess.run([sys.executable, "-m", "tenure", "simulate", *words], check=True)
+        for seed in range(SEEDS if name in months() else 1):
+            folder = out / name / f"seed{seed}"
+            if (folder / "summary.json").is_file():
+                continue
+            words = [*known[name], "--first-seed", str(seed), "--no-report", "-j", str(processes), "--out", str(folder)]
+            print("tenure simulate", *words, flush=True)
+            subprocess.run([sys.executable, "-m", "tenure", "simulate", *words], check=True)
 
 
 # ---- tables
@@ -157,8 +159,12 @@ def table(rows: Sequence[Row]) -> str:
 def tables(out: Path) -> None:
     """Collect what is in ``out`` into figures.json, and put every table into the page, between its two marks."""
     figures: dict[str, list[Row]] = json.loads(FIGURES.read_text("utf-8")) if FIGURES.is_file() else {}
-    for found in sorted(out.glob("*/summary.json")):
-        figures[found.parent.name] = [flat(row) for row in json.loads(found.read_text("utf-8"))]
+    for folder in sorted(out.iterdir()):
+        runs = [
+            row for found in sorted(folder.glob("seed*/summary.json")) for row in json.loads(found.read_text("utf-8"))
+        ]
+        if runs:
+            figures[folder.name] = [flat(row) for row in runs if row["complete"]]
     FIGURES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", "utf-8")
     page = PAGE.read_text("utf-8")
     for name, rows in figures.items():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -110,6 +112,20 @@ def test_once_shows_everything_and_leaves_nothing(site: Site, environment: dict[
     assert left(site) == []
     check_output(done.stdout)
     check_record(json.loads((site.directory / "record.json").read_text()))
+    check_simulated(site, environment)
+
+
+def check_simulated(site: Site, environment: dict[str, str]) -> None:
+    """The simulator decides the demo's log again, byte for byte, and draws what happened."""
+    out = site.directory.parent / "simulated"
+    command = [sys.executable, "-m", "tenure", "simulate", "log", "--config", str(site.config), "--out", str(out)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^[1-9]\d+ batches, [1-9]\d* plans, [1-9]\d* jobs", done.stdout)
+    with (out / "log" / "jobs.csv").open() as rows:
+        jobs = list(csv.DictReader(rows))
+    assert jobs[0]["evictions"] == "1" and jobs[0]["state"] == "succeeded"
+    assert (out / "log" / "report.html").is_file()
 
 
 def check_output(said: str) -> None:

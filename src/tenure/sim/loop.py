@@ -84,6 +84,7 @@ class Simulation:
         """Hosts to be repaired when they are empty -> how long that takes."""
         self._events: list[Event] = []
         self._refused: dict[str, int] = {}
+        self._members_only = any(budget.members for budget in setup.budgets)
         self._admitted: set[object] = set()
         """What submissions that were found possible had in common."""
 
@@ -184,7 +185,8 @@ class Simulation:
 
     def _admit(self, spec: JobSpec) -> None:
         """Raises Refusal as the server would. What it depends on does not change during a run, so it is remembered."""
-        key = (spec.user, spec.budget, spec.contract, spec.timeout, spec.grace, shape_of(spec))
+        user = spec.user if self._members_only else ""
+        key = (user, spec.budget, spec.contract, spec.timeout, spec.grace, shape_of(spec))
         if key not in self._admitted:
             check_job(self.state, spec)
             self._admitted.add(key)
