@@ -31,7 +31,7 @@ def fortnight() -> Pool:
 def one_of(researchers: Researchers, *, leads: bool) -> Person:
     """The person with most demand who may have gangs, or the first one who may not."""
     able = [p for p in researchers.people if (p.planner.limit >= 32) == leads]
-    return max(able, key=lambda person: person.charged.usual)
+    return max(able, key=lambda person: person.charged.account.usual)
 
 
 def submits(actions: Iterable[Action]) -> list[Submit]:
@@ -46,7 +46,8 @@ def empty(researchers: Researchers, person: Person, at: int) -> None:
             researchers.accepted(at, token, token, work)
             list(researchers.ended(at, token, work, "succeeded"))
     for stream in (person.charged, person.free):
-        stream.plan, stream.wake_at, stream.credit = None, -1, 0.0
+        stream.plan, stream.wake_at, stream.account.credit = None, -1, 0.0
+        stream.team.account.credit = 0.0
 
 
 # ---- the lab
@@ -70,9 +71,9 @@ def test_people_and_demand_follow_the_shares() -> None:
     heads = Counter(person.budget for person in people)
     for path, share in lab.shares().items():
         assert abs(heads[path] - 150 * share) <= 2
-        usual = sum(person.charged.usual for person in people if person.budget == path)
+        usual = sum(person.charged.account.usual for person in people if person.budget == path)
         assert usual == pytest.approx(lab.charged * lab.gpus * share)
-    parts = sorted((person.charged.usual for person in people), reverse=True)
+    parts = sorted((person.charged.account.usual for person in people), reverse=True)
     assert 0.4 < sum(parts[:8]) / sum(parts) < 0.6, "a few people ask for a large part"
 
 
@@ -167,12 +168,12 @@ def test_nobody_has_more_outstanding_than_their_target_and_one_launch() -> None:
         for person in researchers.people:
             for stream in (person.charged, person.free):
                 key = person.number, stream.charged
-                target = stream.usual * stream.team.season(pool.now)
+                target = stream.account.usual * stream.team.season(pool.now)
                 highest[key] = max(highest.get(key, 0.0), target)
                 rerun = sum(run.gpus for run in stream.again)
                 most = highest[key] + max(person.planner.limit, 2 * person.planner.launch_gpus) + 8 + rerun
-                assert stream.outstanding <= most, (person.name, stream.charged)
-                checked += stream.outstanding > 0
+                assert stream.account.outstanding <= most, (person.name, stream.charged)
+                checked += stream.account.outstanding > 0
         pool.run(HOUR)
     assert checked > 2000
 

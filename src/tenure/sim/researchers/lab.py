@@ -94,7 +94,8 @@ class Habits:
     work; who asks for more has more of the long kinds. ``try_max``: the longest try. ``pause``: the median time between
     the end of a try and the next. ``think``: the median time between a launch and the next preparations, less when much
     is missing from their demand. ``long_wait``: after a longer one the next launch is smaller or its contract shorter;
-    after one below ``short_wait`` they go back. ``patience``: the median time until a waiting launch is given up;
+    after one below ``short_wait`` they go back. ``saved_from``: whoever plans a longer run makes it resumable, since
+    no contract protects it to its end. ``patience``: the median time until a waiting launch is given up;
     ``try_patience``: a try. ``rest_max``: how long a launch that was too large for a person's demand keeps them from
     another such one, at most. ``timeouts``: the fraction of jobs with one. ``mend``: the fraction of failed launches
     that are mended and launched again. ``large``: jobs of at least this part of a cluster run for ``large_median``,
@@ -112,6 +113,7 @@ class Habits:
     think: int = 40 * MINUTE
     long_wait: int = 4 * HOUR
     short_wait: int = 30 * MINUTE
+    saved_from: int = 8 * HOUR
     patience: int = 2 * DAY
     try_patience: int = 4 * HOUR
     rest_max: int = 30 * DAY
@@ -137,8 +139,8 @@ class Lab:
     programs: tuple[Program, ...] = PROGRAMS
     people: int = 150
     seed: int = 1
-    charged: float = 0.9
-    free: float = 1.7
+    charged: float = 0.92
+    free: float = 2.2
     kinds: tuple[Kind, ...] = KINDS
     rhythm: Rhythm = field(default_factory=Rhythm)
     seasons: tuple[Season, ...] = SEASONS

@@ -37,13 +37,32 @@ class Held:
 
 
 @dataclass(slots=True)
+class Account:
+    """What somebody holds or waits for, GPUs, beside what that usually is.
+
+    ``credit``: GPU-ms by which it was below the target; negative after a launch that was larger. ``updated``: ms UTC.
+    """
+
+    usual: float = 0.0
+    outstanding: int = 0
+    credit: float = 0.0
+    updated: int = 0
+
+    def pass_time(self, at: int, season: float, rest_max: int) -> None:
+        """Until ``at``, ms UTC. ``season``: what the usual demand is multiplied by. ``rest_max``: ms."""
+        if at > self.updated:
+            credit = self.credit + (self.usual * season - self.outstanding) * (at - self.updated)
+            self.credit = min(max(credit, -rest_max * self.usual), DAY * self.usual)
+            self.updated = at
+
+
+@dataclass(slots=True)
 class Team:
-    """The people of one budget together: what they hold or wait for, GPUs, and what that usually is."""
+    """The people of one budget together, for one sort of work."""
 
     budget: str
     year: Year
-    usual: float = 0.0
-    outstanding: int = 0
+    account: Account
 
     def season(self, at: int) -> float:
         """What usual demand is multiplied by at ``at``, ms UTC."""
@@ -54,20 +73,16 @@ class Team:
 class Stream:
     """The charged or the unallocated work of one person.
 
-    ``usual``: the demand that is outstanding on average, GPUs. ``credit``: GPU-ms by which it was below that; negative
-    after a launch that was larger. ``open``: jobs of the present step that have not ended. ``wake_at``: when the
-    person comes back to it, -1 when no time is set.
+    ``open``: jobs of the present step that have not ended. ``wake_at``: when the person comes back to it, -1 when no
+    time is set.
     """
 
     charged: bool
     team: Team
-    usual: float
+    account: Account
     kinds: Choice[Kind]
     running: Choice[Kind]
     """By GPU time, which is what somebody finds running at the beginning."""
-    credit: float
-    updated: int
-    outstanding: int = 0
     plan: Plan | None = None
     open: int = 0
     wake_at: int = -1
@@ -144,7 +159,7 @@ class Hiring:
         """Charged and unallocated work of each budget."""
         year = Year(lab.shares(), lab.seasons, lab.seed, begin)
         for path in lab.shares():
-            self.teams[path] = (Team(path, year), Team(path, year))
+            self.teams[path] = (_team(path, year, begin), _team(path, year, begin))
         self.planners: dict[tuple[str, int, int], Planner] = {}
         self.long_least = 0.0
         """The part of long kinds in the charged work of everybody who may have gangs."""
@@ -200,9 +215,9 @@ class Hiring:
         plans = tuple((kind, time / planner.expected(kind, charged)) for kind, time in times if time > 0)
         typical = sum(time * planner.expected(kind, charged) for kind, time in times) / sum(time for _, time in times)
         rest = min(typical, self.lab.habits.rest_max * usual)
-        team.usual += usual
-        credit = -rng.random() * rest
-        return Stream(charged, team, usual, Choice(plans), Choice(times), credit, self.begin)
+        team.account.usual += usual
+        account = Account(usual, credit=-rng.random() * rest, updated=self.begin)
+        return Stream(charged, team, account, Choice(plans), Choice(times))
 
     def _times(self, planner: Planner, usual: float, charged: bool) -> tuple[tuple[Kind, float], ...]:
         """The parts of the kinds in the GPU time of somebody: long kinds are left to those who may have gangs."""
@@ -244,6 +259,10 @@ class Hiring:
             have = sum(part * max(middle, need) for part, need in zip(able, needed, strict=True))
             low, high = (middle, high) if have < wanted else (low, middle)
         return high
+
+
+def _team(path: str, year: Year, begin: int) -> Team:
+    return Team(path, year, Account(updated=begin))
 
 
 def _long(times: tuple[tuple[Kind, float], ...]) -> float:

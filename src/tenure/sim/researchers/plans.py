@@ -161,7 +161,8 @@ class Planner:
     def _real(self, rng: Random, kind: Kind, charged: bool, gpus: int, resumable: bool) -> Run:
         duration = self._lasting(rng, kind, gpus) if charged and kind.tries else kind.duration.draw(rng)
         end = self.ends[kind.name].draw(rng)
-        return Run(kind, Part.REAL, gpus, duration, _planned(rng, duration, end), end, resumable)
+        planned = _planned(rng, duration, end)
+        return Run(kind, Part.REAL, gpus, duration, planned, end, resumable or planned > self.habits.saved_from)
 
     def _lasting(self, rng: Random, kind: Kind, gpus: int) -> int:
         """A duration beyond that of tries."""

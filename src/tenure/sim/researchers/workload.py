@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import log
 
-from tenure.core.model import DAY, SECOND
+from tenure.core.model import SECOND
 from tenure.sim.researchers.lab import Lab
 from tenure.sim.researchers.people import Held, Hiring, Person, Stream
 from tenure.sim.researchers.plans import End, Part, Run
@@ -32,7 +32,10 @@ class Researchers:
     @property
     def outstanding(self) -> tuple[int, int]:
         """GPUs that charged and unallocated jobs hold or wait for."""
-        return sum(p.charged.outstanding for p in self.people), sum(p.free.outstanding for p in self.people)
+        return (
+            sum(p.charged.account.outstanding for p in self.people),
+            sum(p.free.account.outstanding for p in self.people),
+        )
 
     # ---- the protocol
 
@@ -105,7 +108,7 @@ class Researchers:
         if held.in_step:
             pause = self.habits.pause * (1 if held.run.part is Part.TRY else 3)
             return self._come_back(person, stream, at, pause)
-        if stream.wake_at < 0 and (stream.again or stream.outstanding < self._target(stream, at)):
+        if stream.wake_at < 0 and (stream.again or stream.account.outstanding < self._target(stream, at)):
             return self._come_back(person, stream, at, self.habits.think // 2)
         return ()
 
@@ -151,30 +154,25 @@ class Researchers:
     # ---- demand
 
     def _target(self, stream: Stream, at: int) -> float:
-        return stream.usual * stream.team.season(at)
+        return stream.account.usual * stream.team.season(at)
 
     def _count(self, stream: Stream, at: int, gpus: int) -> None:
-        """Book the time since the last change, then the change."""
-        gone = at - stream.updated
-        if gone > 0:
-            credit = stream.credit + (self._target(stream, at) - stream.outstanding) * gone
-            least, most = -self.habits.rest_max * stream.usual, DAY * stream.usual
-            stream.credit = min(max(credit, least), most)
-            stream.updated = at
-        stream.outstanding += gpus
-        stream.team.outstanding += gpus
+        """Book the time since the last change, then the change, for the person and for the team."""
+        season = stream.team.season(at)
+        for account in (stream.account, stream.team.account):
+            account.pass_time(at, season, self.habits.rest_max)
+            account.outstanding += gpus
 
     def _room(self, stream: Stream, at: int, gpus: int) -> bool:
-        """Whether somebody may add a launch: within the target, or beyond it when they have rested from the last such
-        one and their team has room.
+        """Whether somebody may add a launch: within the target, or beyond it when they and their team are below theirs
+        and have rested from the last such one.
         """
         self._count(stream, at, 0)
-        target = self._target(stream, at)
-        if stream.outstanding + gpus <= target:
+        season = stream.team.season(at)
+        mine, team = stream.account, stream.team.account
+        if mine.outstanding + gpus <= mine.usual * season:
             return True
-        team = stream.team
-        free = team.outstanding < team.usual * team.season(at)
-        return free and stream.outstanding < target and stream.credit >= 0
+        return all(one.outstanding < one.usual * season and one.credit >= 0 for one in (mine, team))
 
     # ---- launching
 
@@ -185,11 +183,11 @@ class Researchers:
             kind = stream.running.draw(rng)
             step = person.planner.launch(rng, kind, stream.charged)
             gpus = sum(run.gpus for run in step)
-            if rng.random() * gpus > target - stream.outstanding:
+            if rng.random() * gpus > target - stream.account.outstanding:
                 return
             yield from self._submit(person, stream, at, step, delay=rng.randrange(7200) * SECOND)
-            if stream.outstanding > target:
-                stream.credit = 0.0  # what is too large is only beginning
+            if stream.account.outstanding > target:
+                stream.account.credit = 0.0  # what is too large is only beginning
 
     def _turn_to(self, person: Person, stream: Stream, at: int) -> Iterable[Action]:
         """The next step of what somebody is at, if there is room for it."""
@@ -211,7 +209,7 @@ class Researchers:
         actions += self._submit(person, stream, at, step, waits=waits)
         if not waits:
             stream.plan = None
-            behind = stream.outstanding < self._target(stream, at) / 2
+            behind = stream.account.outstanding < self._target(stream, at) / 2
             median = self.habits.think // (1 if not behind else 4 if stream.charged else 20)
             actions += self._come_back(person, stream, at, median)
         return actions
