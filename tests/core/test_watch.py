@@ -28,7 +28,7 @@ def history(draw: random.Random) -> tuple[Ledger, int]:
             ledger.set_allocations(TREE.allocations("main", 32, now), draw.choice((0, 1, 32)), now)
         if running and draw.random() < 0.4:
             attempt, leaf, end = running.pop(draw.randrange(len(running)))
-            if end > now:
+            if end:
                 ledger.promise(leaf, "ann", Kind.CHARGED, amount=-GPU, end=end)
             ledger.close_span(attempt, now)
         else:
