@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tenure.cli.simulation import completion
+
 ASKED = (
     "policy seed gpus days jobs events wall_s m1_delivered m1_strict m1_worst m1_worst_week m3_delivered budgets_at_95 "
     "budgets occupancy unallocated_share demand_over_supply debug_wait_p50_s debug_wait_p90_s mid_wait_p90_s "
@@ -187,3 +189,10 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
 def test_policies_are_listed() -> None:
     assert list(json.loads(simulate("policies", "--json").stdout)) == ["budgets", "priority", "fifo", "backfill"]
     assert "EASY" in simulate("policies").stdout
+
+
+def test_the_shell_completes_policies_settings_and_formats() -> None:
+    assert completion.policies("budgets,p") == ["budgets,priority"]
+    assert completion.settings("look") == ["lookback="]
+    assert completion.mixes("sat") == ["saturated"]
+    assert completion.formats("s") == ["sacct", "supercloud", "swf"]

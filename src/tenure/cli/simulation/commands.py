@@ -12,6 +12,7 @@ import typer
 from tenure.cli.context import ConfigOption, config_path, print_json
 from tenure.cli.errors import CliError, Exit
 from tenure.cli.options import takes
+from tenure.cli.simulation import completion
 from tenure.cli.simulation.drawing import draw
 from tenure.cli.simulation.options import RunOptions, check_sizes, numbers
 from tenure.cli.simulation.running import go, timed
@@ -43,7 +44,10 @@ def month(
     ] = None,
     days: Annotated[float, typer.Option(metavar="N", help="Simulated days, warm-up included.", min=0.01)] = 30,
     mix: Annotated[
-        str, typer.Option(metavar="NAME", help="published or saturated: how much people ask for.")
+        str,
+        typer.Option(
+            metavar="NAME", help="published or saturated: how much people ask for.", autocompletion=completion.mixes
+        ),
     ] = "published",
     people: Annotated[int, typer.Option(metavar="N", help="Researchers, in 15 budgets of 4 programs.", min=1)] = 150,
 ) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from tenure import units
 from tenure.cli.errors import CliError
+from tenure.cli.simulation import completion
 from tenure.cli.simulation.drawing import draw
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ _POLICIES_HELP = "Policies to compare, like budgets,priority; `tenure simulate p
 class RunOptions:
     """Values as they were typed; the methods read them. All raise CliError."""
 
-    policy: Annotated[str, typer.Option(metavar="NAME[,NAME...]", help=_POLICIES_HELP)] = "budgets"
+    policy: Annotated[
+        str, typer.Option(metavar="NAME[,NAME...]", help=_POLICIES_HELP, autocompletion=completion.policies)
+    ] = "budgets"
     seeds: Annotated[int, typer.Option(metavar="N", help="How many seeds, from --first-seed on.", min=1)] = 1
     first_seed: Annotated[int, typer.Option(metavar="N", help="The first of them.", min=0)] = 0
     warmup: Annotated[
@@ -35,13 +38,20 @@ class RunOptions:
     setting: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="A setting of the scheduler, like lookback=14d.", show_default=False
+            "--set",
+            metavar="NAME=VALUE",
+            autocompletion=completion.settings,
+            help="A setting of the scheduler, like lookback=14d.",
+            show_default=False,
         ),
     ] = None
     vary: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=V1,V2...", help="Try each value; with several: every combination.", show_default=False
+            metavar="NAME=V1,V2...",
+            autocompletion=completion.settings,
+            help="Try each value; with several: every combination.",
+            show_default=False,
         ),
     ] = None
     host_faults: Annotated[

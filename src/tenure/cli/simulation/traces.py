@@ -10,6 +10,7 @@ import typer
 from tenure import units
 from tenure.cli.errors import CliError
 from tenure.cli.options import takes
+from tenure.cli.simulation import completion
 from tenure.cli.simulation.options import RunOptions
 from tenure.cli.simulation.running import go, timed
 
@@ -25,7 +26,12 @@ def trace(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A trace, packed or not, or a folder of files.")],
     form: Annotated[
         str | None,
-        typer.Option("--format", metavar="NAME", help="itp, philly, sacct, supercloud or swf [by its header]."),
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="itp, philly, sacct, supercloud or swf [by its header].",
+            autocompletion=completion.formats,
+        ),
     ] = None,
     gpus: Annotated[
         int | None, typer.Option(metavar="N", help="GPUs of the cluster [so that --demand holds].", show_default=False)

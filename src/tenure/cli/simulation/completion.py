@@ -1,0 +1,35 @@
+"""What the shell offers for the options of simulations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def _last(known: Iterable[str], incomplete: str) -> list[str]:
+    """Endings of a comma-separated list, whose last word is not finished."""
+    head, comma, word = incomplete.rpartition(",")
+    return [f"{head}{comma}{name}" for name in known if name.startswith(word)]
+
+
+def policies(incomplete: str) -> list[str]:
+    from tenure.policies import NAMES
+
+    return _last(NAMES, incomplete)
+
+
+def mixes(incomplete: str) -> list[str]:
+    from tenure.sim.months import MIXES
+
+    return [mix for mix in MIXES if mix.startswith(incomplete)]
+
+
+def settings(incomplete: str) -> list[str]:
+    from tenure.sim.settings import SETTINGS
+
+    return [f"{name}=" for name in SETTINGS if name.startswith(incomplete)]
+
+
+def formats(incomplete: str) -> list[str]:
+    from tenure.sim.traces import READERS
+
+    return [name for name in READERS if name.startswith(incomplete)]
