@@ -127,6 +127,8 @@ def test_what_somebody_draws_does_not_depend_on_when_others_are_called() -> None
         researchers = Researchers(lab_of())
         list(researchers.begin(MONDAY))
         at = MONDAY + 20 * HOUR
+        for lab in (researchers.people[0].charged.team.lab, researchers.people[0].free.team.lab):
+            lab.usual = 1e9  # there is room for everybody, whoever comes first
         made: dict[int, list[Action]] = {number: [] for number in order}
         for number in order:
             empty(researchers, researchers.people[number], at)
@@ -153,10 +155,10 @@ def _people(numbers: list[int]) -> list[Person]:
 def test_demand_stays_at_the_set_multiple(fortnight: Pool) -> None:
     after = fortnight.samples[3 * 24 :]
     total = sum(charged + free for charged, free in after) / len(after) / 256
-    assert 1.6 < total < 3.0
+    assert 2.0 < total < 3.0
     for day in range(0, len(after) - 24, 24):
         mean = sum(charged + free for charged, free in after[day : day + 24]) / 24 / 256
-        assert 0.9 < mean < 4.0, f"day {day // 24}"
+        assert 1.2 < mean < 4.0, f"day {day // 24}"
 
 
 def test_nobody_has_more_outstanding_than_their_target_and_one_launch() -> None:
@@ -168,14 +170,14 @@ def test_nobody_has_more_outstanding_than_their_target_and_one_launch() -> None:
         for person in researchers.people:
             for stream in (person.charged, person.free):
                 key = person.number, stream.charged
-                target = stream.account.usual * stream.team.season(pool.now)
+                target = researchers._target(stream, pool.now)
                 highest[key] = max(highest.get(key, 0.0), target)
                 rerun = sum(run.gpus for run in stream.again)
                 most = highest[key] + max(person.planner.limit, 2 * person.planner.launch_gpus) + 8 + rerun
                 assert stream.account.outstanding <= most, (person.name, stream.charged)
                 checked += stream.account.outstanding > 0
         pool.run(HOUR)
-    assert checked > 2000
+    assert checked > 1200
 
 
 def test_where_nothing_ever_starts_demand_stops_growing() -> None:

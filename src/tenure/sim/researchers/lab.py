@@ -61,8 +61,8 @@ class Rhythm:
     evening_ends: float = 23.5
     weekdays: float = 0.95
     weekends: float = 0.62
-    night: float = 0.07
-    settle: int = 60 * MINUTE
+    night: float = 0.2
+    settle: int = 90 * MINUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,8 @@ class Habits:
     after one below ``short_wait`` they go back. ``saved_from``: whoever plans a longer run makes it resumable, since
     no contract protects it to its end. ``patience``: the median time until a waiting launch is given up;
     ``try_patience``: a try. ``rest_max``: how long a launch that was too large for a person's demand keeps them from
-    another such one, at most. ``timeouts``: the fraction of jobs with one. ``mend``: the fraction of failed launches
+    another such one, at most; ``slack``: but for when the lab asks for less than this part of
+    what it usually does. ``timeouts``: the fraction of jobs with one. ``mend``: the fraction of failed launches
     that are mended and launched again. ``large``: jobs of at least this part of a cluster run for ``large_median``,
     with the deviation ``large_sigma`` of the logarithm, between ``large_min`` and ``large_max``.
     """
@@ -116,6 +117,7 @@ class Habits:
     saved_from: int = 8 * HOUR
     patience: int = 2 * DAY
     try_patience: int = 4 * HOUR
+    slack: float = 0.8
     rest_max: int = 30 * DAY
     timeouts: float = 0.25
     mend: float = 0.6
@@ -139,8 +141,8 @@ class Lab:
     programs: tuple[Program, ...] = PROGRAMS
     people: int = 150
     seed: int = 1
-    charged: float = 0.92
-    free: float = 2.2
+    charged: float = 0.86
+    free: float = 2.1
     kinds: tuple[Kind, ...] = KINDS
     rhythm: Rhythm = field(default_factory=Rhythm)
     seasons: tuple[Season, ...] = SEASONS

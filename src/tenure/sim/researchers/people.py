@@ -7,13 +7,20 @@ from random import Random
 
 from tenure.core.model import DAY
 from tenure.sim.researchers.contracts import Signer, limit
-from tenure.sim.researchers.lab import Lab, Machines
+from tenure.sim.researchers.lab import Lab, Machines, Season
 from tenure.sim.researchers.mix import Choice, Kind
 from tenure.sim.researchers.plans import Plan, Planner, Run, power_below
-from tenure.sim.researchers.rhythm import Calendar, Year
+from tenure.sim.researchers.rhythm import Calendar, Seasons, Year
 
 MOST_LONG = 0.97
 """Whoever leads long work does a little of something else."""
+
+
+BUSY_GPUS = 24
+"""GPUs of unallocated demand that somebody has outstanding while they have such work in mind: a few launches. People
+with less on average have none at all in between.
+"""
+SPELL = 2 * DAY
 
 
 @dataclass(slots=True)
@@ -58,11 +65,12 @@ class Account:
 
 @dataclass(slots=True)
 class Team:
-    """The people of one budget together, for one sort of work."""
+    """The people of one budget together, for one sort of work. ``lab``: that of everybody."""
 
     budget: str
     year: Year
     account: Account
+    lab: Account
 
     def season(self, at: int) -> float:
         """What usual demand is multiplied by at ``at``, ms UTC."""
@@ -83,6 +91,8 @@ class Stream:
     kinds: Choice[Kind]
     running: Choice[Kind]
     """By GPU time, which is what somebody finds running at the beginning."""
+    interest: Seasons
+    """When they have any of it in mind."""
     plan: Plan | None = None
     open: int = 0
     wake_at: int = -1
@@ -158,8 +168,12 @@ class Hiring:
         self.teams: dict[str, tuple[Team, Team]] = {}
         """Charged and unallocated work of each budget."""
         year = Year(lab.shares(), lab.seasons, lab.seed, begin)
+        charged, free = Account(), Account()
         for path in lab.shares():
-            self.teams[path] = (_team(path, year, begin), _team(path, year, begin))
+            self.teams[path] = (
+                Team(path, year, Account(updated=begin), charged),
+                Team(path, year, Account(updated=begin), free),
+            )
         self.planners: dict[tuple[str, int, int], Planner] = {}
         self.long_least = 0.0
         """The part of long kinds in the charged work of everybody who may have gangs."""
@@ -216,8 +230,15 @@ class Hiring:
         typical = sum(time * planner.expected(kind, charged) for kind, time in times) / sum(time for _, time in times)
         rest = min(typical, self.lab.habits.rest_max * usual)
         team.account.usual += usual
+        team.lab.usual += usual
         account = Account(usual, credit=-rng.random() * rest, updated=self.begin)
-        return Stream(charged, team, account, Choice(plans), Choice(times))
+        interest = Seasons(Random(rng.random()), self._interest(1.0 if charged else usual / BUSY_GPUS), self.begin)
+        return Stream(charged, team, account, Choice(plans), Choice(times), interest)
+
+    def _interest(self, part: float) -> tuple[Season, ...]:
+        """Spells of work, ``part`` of all time, between which there is none."""
+        on = Season("on", 1 / min(1.0, part), SPELL, 1.0)
+        return (on,) if part >= 1 else (on, Season("off", 0.0, int(SPELL * (1 / part - 1)), 1.0))
 
     def _times(self, planner: Planner, usual: float, charged: bool) -> tuple[tuple[Kind, float], ...]:
         """The parts of the kinds in the GPU time of somebody: long kinds are left to those who may have gangs."""
@@ -225,7 +246,12 @@ class Hiring:
         long = _long(times)
         if long in (0, 1):
             return times
-        mine = max(self.long_least, self._needed(planner, usual, times)) if self._leads(planner) else 0.0
+        if not charged:
+            mine = long
+        elif self._leads(planner):
+            mine = max(self.long_least, self._needed(planner, usual, times))
+        else:
+            mine = 0.0
         return tuple((kind, time * (mine / long if kind.long else (1 - mine) / (1 - long))) for kind, time in times)
 
     def _weights(self, charged: bool) -> tuple[tuple[Kind, float], ...]:
@@ -259,10 +285,6 @@ class Hiring:
             have = sum(part * max(middle, need) for part, need in zip(able, needed, strict=True))
             low, high = (middle, high) if have < wanted else (low, middle)
         return high
-
-
-def _team(path: str, year: Year, begin: int) -> Team:
-    return Team(path, year, Account(updated=begin))
 
 
 def _long(times: tuple[tuple[Kind, float], ...]) -> float:

@@ -96,7 +96,7 @@ class Planner:
 
     def launch(self, rng: Random, kind: Kind, charged: bool, size: int | None = None) -> tuple[Run, ...]:
         """The last step of a plan alone."""
-        gpus = size if size is not None else self._size(rng, kind)
+        gpus = self._at_once(kind, size if size is not None else self._size(rng, kind), charged)
         resumable = rng.random() < kind.resumable
         count = min(1 + _some(rng, self._sweep(kind, charged) - 1), self._most(gpus))
         return tuple(self._real(rng, kind, charged, gpus, resumable) for _ in range(count))
@@ -112,8 +112,9 @@ class Planner:
         total = 0.0
         weight = sum(w for _, w in kind.sizes)
         for published, w in kind.sizes:
-            for gpus, part in self._spread(published):
-                one = self._large_mean() if self._is_long(kind, gpus) else real
+            for size, part in self._spread(published):
+                gpus = self._at_once(kind, size, charged)
+                one = self._large_mean() if charged and self._is_long(kind, gpus) else real
                 time = gpus * _mean_up_to(self._sweep(kind, charged), self._most(gpus)) * one
                 if charged:
                     time += kind.tries * min(HOST, gpus) * short + kind.false_starts * gpus * short
@@ -121,6 +122,10 @@ class Planner:
         return total
 
     # ---- sizes
+
+    def _at_once(self, kind: Kind, gpus: int, charged: bool) -> int:
+        """Long kinds are unallocated work only as runs of moderate size."""
+        return gpus if charged or not kind.long else min(gpus, max(HOST, self.large // 4))
 
     def _most(self, gpus: int) -> int:
         """Jobs of this size in one launch."""

@@ -154,7 +154,7 @@ class Researchers:
     # ---- demand
 
     def _target(self, stream: Stream, at: int) -> float:
-        return stream.account.usual * stream.team.season(at)
+        return stream.account.usual * stream.team.season(at) * stream.interest.level(at)[0]
 
     def _count(self, stream: Stream, at: int, gpus: int) -> None:
         """Book the time since the last change, then the change, for the person and for the team."""
@@ -162,17 +162,22 @@ class Researchers:
         for account in (stream.account, stream.team.account):
             account.pass_time(at, season, self.habits.rest_max)
             account.outstanding += gpus
+        stream.team.lab.outstanding += gpus
 
     def _room(self, stream: Stream, at: int, gpus: int) -> bool:
-        """Whether somebody may add a launch: within the target, or beyond it when they and their team are below theirs
-        and have rested from the last such one.
+        """Whether somebody may add a launch. Within their target always. Beyond it only when they are below it, and the
+        lab asks for less than usual; unless it asks for much less, they and their team have to be rested as well.
         """
         self._count(stream, at, 0)
-        season = stream.team.season(at)
-        mine, team = stream.account, stream.team.account
-        if mine.outstanding + gpus <= mine.usual * season:
+        target, mine, team, lab = self._target(stream, at), stream.account, stream.team.account, stream.team.lab
+        if mine.outstanding + gpus <= target:
             return True
-        return all(one.outstanding < one.usual * season and one.credit >= 0 for one in (mine, team))
+        if mine.outstanding >= target or lab.outstanding >= lab.usual:
+            return False
+        if lab.outstanding < self.habits.slack * lab.usual:
+            return True
+        rested = not stream.charged or (mine.credit >= 0 and team.credit >= 0)
+        return rested and team.outstanding < team.usual * stream.team.season(at)
 
     # ---- launching
 
@@ -209,7 +214,8 @@ class Researchers:
         actions += self._submit(person, stream, at, step, waits=waits)
         if not waits:
             stream.plan = None
-            behind = stream.account.outstanding < self._target(stream, at) / 2
+            lab = stream.team.lab
+            behind = stream.account.outstanding < self._target(stream, at) / 2 or lab.outstanding < lab.usual / 2
             median = self.habits.think // (1 if not behind else 4 if stream.charged else 20)
             actions += self._come_back(person, stream, at, median)
         return actions
