@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import log2
 from random import Random
 
-from tenure.core.model import DAY, HOUR, MINUTE, SECOND, Contract, JobSpec, Role
+from tenure.core.model import DAY, HOUR, MINUTE, SECOND, Contract, Execution, JobSpec, Role
 from tenure.sim.researchers.lab import Habits, Lab
 from tenure.sim.researchers.plans import HOST, End, Part, Run
 from tenure.sim.work import Work
@@ -14,6 +14,8 @@ from tenure.sim.work import Work
 SMALL = (30 * MINUTE, HOUR, 2 * HOUR)
 MIDDLE = (HOUR, 2 * HOUR, 4 * HOUR)
 LARGE = (4 * HOUR, 6 * HOUR, 8 * HOUR)
+CHECKPOINTS = (10 * MINUTE, 15 * MINUTE, 30 * MINUTE, 60 * MINUTE)
+EXECUTION = Execution()
 QUARTER = 15 * MINUTE
 FLOOR = 5 * MINUTE
 MAXIMUM = 8 * HOUR
@@ -57,6 +59,7 @@ class Signer:
             contract=Contract(min_runtime, run.resumable),
             clusters=self.clusters,
             timeout=timeout,
+            execution=EXECUTION,
             grace=5 * MINUTE if run.resumable else 30 * SECOND,
         )
         return Work(
@@ -66,9 +69,9 @@ class Signer:
             runtime=max(SECOND, asked - startup),
             exit_code=1 if run.end is End.FAILED else 0,
             checkpoint_every=self._checkpoint_every(rng, run),
-            save_time=(rng.randint(20, 90) if training else rng.randint(2, 9)) * SECOND,
+            save_time=_between(rng, 20, 90, SECOND) if training else _between(rng, 2, 9, SECOND),
             startup=startup,
-            restart_cost=(rng.randint(180, 420) if training else rng.randint(10, 30)) * SECOND,
+            restart_cost=_between(rng, 180, 420, SECOND) if training else _between(rng, 10, 30, SECOND),
         )
 
     def _min_runtime(self, rng: Random, run: Run, guess: int, shrink: int) -> int:
@@ -91,11 +94,12 @@ class Signer:
         if not run.resumable or run.kind.name == "evaluation":
             return 0
         if run.gpus >= self.large:
-            return rng.randint(30, 60) * MINUTE
-        return rng.choice((10, 15, 30, 60)) * MINUTE
+            return _between(rng, 30, 60, MINUTE)
+        return CHECKPOINTS[int(rng.random() * len(CHECKPOINTS))]
 
     def _startup(self, rng: Random, gpus: int) -> int:
-        return min(60, rng.randint(10, 25) + int(6 * log2(max(1, gpus / self.host)))) * SECOND
+        more = int(6 * log2(gpus / self.host)) * SECOND if gpus > self.host else 0
+        return min(60 * SECOND, _between(rng, 10, 25, SECOND) + more)
 
     def _roles(self, gpus: int) -> tuple[Role, ...]:
         """Whole hosts from one host up."""
@@ -111,6 +115,11 @@ def limit(habits: Habits, cluster_gpus: int, host: int, allocation: float, deman
     """The largest gang of somebody: GPUs, before it is rounded down to a power of two."""
     wanted = max(float(host), min(habits.gang_of_budget * allocation, habits.gang_of_person * demand))
     return min(wanted, habits.gang_of_cluster * cluster_gpus)
+
+
+def _between(rng: Random, low: int, high: int, unit: int) -> int:
+    """``low`` to ``high`` units."""
+    return (low + int(rng.random() * (high - low + 1))) * unit
 
 
 def _up(duration: int, unit: int) -> int:

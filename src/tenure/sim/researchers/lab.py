@@ -46,9 +46,10 @@ class Rhythm:
 
     ``zones``: (hours from UTC, weight). ``begins`` and ``ends``: means of a working day, which differ by
     ``between_people`` and from day to day by ``between_days`` (standard deviations). ``evening``: the fraction of days
-    with another session from ``evening_begins`` to ``evening_ends``. ``weekdays``, ``weekends``: the fraction of such
-    days that people work. ``night``: the fraction of submissions that do not wait for the owner's next working time.
-    ``settle``: the mean time from the start of work until what waited overnight is submitted.
+    with another session, from ``evening_begins`` to about ``evening_ends``, which may be past midnight. ``weekdays``,
+    ``weekends``: the fraction of such days that people work. ``night``: the fraction of submissions that do not wait
+    for the owner's next working time. ``settle``: the mean time from the start of work until what waited overnight is
+    submitted.
     """
 
     zones: tuple[tuple[int, float], ...] = ((-8, 0.80), (-5, 0.12), (1, 0.08))
@@ -56,12 +57,12 @@ class Rhythm:
     ends: float = 19.0
     between_people: float = 1.6
     between_days: float = 0.7
-    evening: float = 0.35
+    evening: float = 0.5
     evening_begins: float = 20.5
-    evening_ends: float = 23.5
+    evening_ends: float = 24.3
     weekdays: float = 0.95
     weekends: float = 0.62
-    night: float = 0.2
+    night: float = 0.1
     settle: int = 90 * MINUTE
 
 

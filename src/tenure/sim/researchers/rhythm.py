@@ -29,7 +29,7 @@ class Calendar:
 
     def next(self, at: int) -> tuple[int, int]:
         """(from, to) of the working time that ``at`` lies in, or else of the next one."""
-        day = max(self.first_day, (at + self.zone) // DAY)
+        day = max(self.first_day, (at + self.zone) // DAY - 1)  # yesterday's evening may not be over
         while True:
             for begin, end in self._day(day):
                 if at < end:
@@ -46,15 +46,15 @@ class Calendar:
         free = (day + EPOCH_WEEKDAY) % 7 >= 5
         worked = rng.random() < (rhythm.weekends if free else rhythm.weekdays)
         early, late = rng.gauss(0, rhythm.between_days), rng.gauss(0, rhythm.between_days)
-        evening = rng.random() < rhythm.evening
+        evening, bedtime = rng.random() < rhythm.evening, rhythm.evening_ends + rng.gauss(0, 2 * rhythm.between_days)
         if not worked:
             return ()
         midnight = day * DAY - self.zone
         begin = min(16.0, max(5.0, self.begins + early))
         end = min(23.9, max(begin + 2.0, self.ends + late))
         times = [(begin, end)]
-        if evening and rhythm.evening_ends > end:
-            times.append((max(end, rhythm.evening_begins), rhythm.evening_ends))
+        if evening and bedtime > max(end, rhythm.evening_begins):
+            times.append((max(end, rhythm.evening_begins), min(bedtime, 28.0)))
         return tuple((midnight + int(a * HOUR), midnight + int(b * HOUR)) for a, b in times)
 
 

@@ -157,12 +157,15 @@ class Researchers:
         return stream.account.usual * stream.team.season(at) * stream.interest.level(at)[0]
 
     def _count(self, stream: Stream, at: int, gpus: int) -> None:
-        """Book the time since the last change, then the change, for the person and for the team."""
-        season = stream.team.season(at)
-        for account in (stream.account, stream.team.account):
-            account.pass_time(at, season, self.habits.rest_max)
-            account.outstanding += gpus
-        stream.team.lab.outstanding += gpus
+        """Book the time since the last change, then the change, for the person, the team and the lab."""
+        team = stream.team
+        if stream.charged:
+            season = team.season(at)
+            stream.account.pass_time(at, season, self.habits.rest_max)
+            team.account.pass_time(at, season, self.habits.rest_max)
+        stream.account.outstanding += gpus
+        team.account.outstanding += gpus
+        team.lab.outstanding += gpus
 
     def _room(self, stream: Stream, at: int, gpus: int) -> bool:
         """Whether somebody may add a launch. Within their target always. Beyond it only when they are below it, and the
