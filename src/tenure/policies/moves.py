@@ -9,6 +9,7 @@ from tenure.core.decisions import Claim, Evict, Plan, Start, Stop
 from tenure.core.ledger import Kind
 from tenure.core.model import Slots
 from tenure.core.placement import Misfit, Room
+from tenure.core.preemption import grace_of
 from tenure.core.queue import Group, GroupKey, Parked
 from tenure.core.reasons import Because, Reason
 from tenure.core.state import Attempt, ClusterState, Job, State
@@ -94,11 +95,6 @@ def claim(
     why = Because(Reason.STARTED_BY_EVICTION, {"victims": len(evicted), "kill_at": max(gone)})
     waited_for = tuple(sorted(attempt.id for attempt in leaving))
     return Claim(state.now, job.id, next_attempt(job), cluster.spec.name, slots, amount, evicted, why, waited_for)
-
-
-def grace_of(state: State, attempt: Attempt) -> int:
-    """The time between warning and kill that an attempt gets: what it asked for, up to the cluster's maximum."""
-    return min(state.jobs[attempt.job_id].spec.grace, state.clusters[attempt.cluster].spec.max_grace)
 
 
 def empty_draining(state: State, protected: Callable[[Attempt, int], bool]) -> list[Plan]:
