@@ -113,10 +113,25 @@ def test_what_started_waits_no_longer_though_it_equals_what_waits() -> None:
     assert claims(people.spec(START + 2 * DAY, of(1))) == (NORMAL, False)
 
 
-def test_what_was_given_up_is_forgotten() -> None:
-    people = Escalating(1, replace(MODEST, patience=3 * DAY))
-    people.spec(START, of(1))
-    assert claims(people.spec(START + 4 * DAY, of(1))) == (NORMAL, False)
+def test_what_was_given_up_or_refused_waits_no_longer() -> None:
+    people = Escalating(1, MODEST)
+    tried, refused = of(1), of(1)
+    people.spec(START, tried)
+    people.spec(START, refused)
+    people.gone(START, refused)
+    people.gone(START + 4 * HOUR, tried)
+    assert people.people[1].waits.longest(START + DAY) == 0
+    people.spec(START + DAY, of(1))
+    assert not people.people[1].escalated
+
+
+def test_who_gives_up_after_more_than_their_patience_has_learnt_from_it() -> None:
+    people, settled = Escalating(1, MODEST), Settled(1, MODEST)
+    for each in (people, settled):
+        one = of(1)
+        each.spec(START, one)
+        each.gone(START + 3 * DAY, one)
+    assert people.people[1].escalated and not settled.people[1].escalated
 
 
 def test_an_eviction_makes_people_claim_the_most() -> None:
@@ -128,22 +143,28 @@ def test_an_eviction_makes_people_claim_the_most() -> None:
     assert claims(settled.spec(START + HOUR, of(1))) == (NORMAL, False)
 
 
+def submit(people: Settled, at: int, work: Work) -> None:
+    """Work that starts at once."""
+    people.spec(at, work)
+    people.started(at, work, 0)
+
+
 def test_people_slowly_copy_the_colleagues_of_their_team() -> None:
     people = Escalating(1, replace(MODEST, copying=0.5))
     crowd, strangers = range(100), range(100, 150)
     for owner in crowd:
-        people.spec(START, of(owner))
+        submit(people, START, of(owner))
     for owner in strangers:
-        people.spec(START, of(owner, "lab/b"))
+        submit(people, START, of(owner, "lab/b"))
     for owner in range(50):
         people.evicted(START, of(owner))
     counts = []
     for week in range(1, 5):
         at = START + week * WEEK
         for owner in range(50, 100):
-            people.spec(at, of(owner))
+            submit(people, at, of(owner))
         for owner in strangers:
-            people.spec(at, of(owner, "lab/b"))
+            submit(people, at, of(owner, "lab/b"))
         counts.append(sum(people.people[owner].escalated for owner in crowd))
     assert 55 <= counts[0] <= 75, "a good fifth of the others in a week, as half of them have escalated"
     assert counts == sorted(counts) and counts[-1] >= 80

@@ -78,6 +78,16 @@ def test_work_that_is_done_before_the_kill_counts_as_done() -> None:
     assert (run.jobs[0].state, run.jobs[0].ended, run.jobs[0].lost) == ("succeeded", START + 152 * MINUTE, 0)
 
 
+def test_work_that_fails_after_its_warning_was_evicted_and_has_lost_what_it_did_not_save() -> None:
+    """It would have failed 2 min after its warning: it is queued again, resumes at its checkpoint, and fails then."""
+    failing = work("lab/b", 8, 152 * MINUTE, replicas=2, save_time=4 * MINUTE, exit_code=1)
+    run, _ = simulate(setup_of([(0, failing), (150 * MINUTE, work("lab/a", 8, replicas=2))], scheduling=NO_MARGIN))
+    first, _, again = run.attempts
+    assert (first.because, first.ended) == ("evicted_standing", START + 152 * MINUTE)
+    assert first.lost == 16 * GPU * 32 * MINUTE  # since the checkpoint at 2 h
+    assert again.ended == again.started + 32 * MINUTE and run.jobs[0].state == "failed"
+
+
 def test_a_failing_host_ends_the_attempt_at_once_and_it_resumes_from_its_checkpoint() -> None:
     setup = setup_of([(0, work(runtime=3 * HOUR))], gpus=8)
     simulation = Simulation(setup, Watch())

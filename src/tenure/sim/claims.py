@@ -43,10 +43,7 @@ class Habits:
 
 
 class Waits:
-    """Work that was submitted and has not started yet, oldest first.
-
-    What was given up while it waited is forgotten after two days: nobody says so here.
-    """
+    """Work that was submitted and has not started yet, oldest first."""
 
     def __init__(self) -> None:
         self._since: dict[int, tuple[int, Work]] = {}
@@ -55,18 +52,14 @@ class Waits:
     def begin(self, at: int, work: Work) -> None:
         self._since[id(work)] = at, work
 
-    def end(self, work: Work) -> None:
-        self._since.pop(id(work), None)
+    def end(self, at: int, work: Work) -> int:
+        """ms that it has waited by ``at``; 0 when it did not wait any more."""
+        since, _ = self._since.pop(id(work), (at, work))
+        return at - since
 
     def longest(self, at: int) -> int:
         """ms that the oldest has waited by ``at``, 0 when nothing waits."""
-        while self._since:
-            key = next(iter(self._since))
-            waited = at - self._since[key][0]
-            if waited <= 2 * DAY:
-                return waited
-            del self._since[key]
-        return 0
+        return at - next(iter(self._since.values()))[0] if self._since else 0
 
 
 @dataclass(slots=True)
@@ -124,15 +117,24 @@ class Settled:
     def started(self, at: int, work: Work, waited: int) -> None:
         if work.funded:
             person = self._person(at, work)
-            person.waits.end(work)
             team = self.teams[person.team]
-            team.waits.end(work)
+            person.waits.end(at, work)
+            team.waits.end(at, work)
             if waited >= self.habits.notice and person.protects:
                 team.waited = at
 
     def evicted(self, at: int, work: Work) -> None:
         if work.funded:
             self._person(at, work).evicted = True
+
+    def gone(self, at: int, work: Work) -> None:
+        if work.funded:
+            person = self._person(at, work)
+            self._gave_up(person, person.waits.end(at, work))
+            self.teams[person.team].waits.end(at, work)
+
+    def _gave_up(self, person: Person, waited: int) -> None:
+        """Work of theirs is gone; it had waited so long, ms, if it was waiting."""
 
     def _level(self, person: Person) -> int:
         usual = person.rng.random() < self.habits.usual
@@ -181,6 +183,10 @@ class Escalating(Settled):
         super().evicted(at, work)
         if work.funded:
             _escalate(self.people[work.owner])
+
+    def _gave_up(self, person: Person, waited: int) -> None:
+        if waited > person.patience:
+            _escalate(person)
 
     def _level(self, person: Person) -> int:
         level = super()._level(person)

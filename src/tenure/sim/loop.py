@@ -42,6 +42,8 @@ Progress = Callable[[int, int], bool]
 
 QUIET = 5 * MINUTE
 """The longest time between two passes, ms. The live engine looks again every few seconds."""
+_FOR_OTHERS = EVICTED - {Reason.EVICTED_DRAIN, Reason.EVICTED_BY_PERSON}
+"""Evictions that made room for somebody else's job: what people take to heart."""
 _BETWEEN_PROGRESS = 200
 """Steps between two calls of it."""
 _BY = "simulation"
@@ -174,6 +176,7 @@ class Simulation:
         except Refusal as refusal:
             why = refusal.reason.value
             self._refused[why] = self._refused.get(why, 0) + 1
+            self.claims.gone(at, work)
             self._act(self.workload.refused(at, submit.token, work, str(refusal)), at)
             return
         job_id, self._next_job = self._next_job, self._next_job + 1
@@ -285,7 +288,7 @@ class Simulation:
         running = self.site.stop(victim)
         if running is None:
             return
-        if victim.because.reason in EVICTED or victim.because.reason is Reason.HOST_FAILED:
+        if victim.because.reason in _FOR_OTHERS:
             self.claims.evicted(at, running.work)
         self._push_exit(running)
 
@@ -293,6 +296,7 @@ class Simulation:
         work = self.works.pop(outcome.job_id)
         del self.waiting_since[outcome.job_id]
         self.site.forget(outcome.job_id)
+        self.claims.gone(at, work)
         self._act(self.workload.ended(at, outcome.job_id, work, outcome.state), at)
 
 

@@ -116,6 +116,8 @@ class Site:
         del self.running[running.attempt_id]
         finished = running.base is not None and running.progress(at) >= running.work.runtime
         done = finished and running.exit_code == running.work.exit_code
+        if running.stopped and not running.given_up and running.work.exit_code:
+            done = False  # it failed by itself, but after its warning: it was evicted, and will be run again
         overhead = 0
         if running.again:
             overhead = min(at, running.base if running.base is not None else at) - running.started

@@ -102,7 +102,10 @@ class Claims(Protocol):
         """An attempt of theirs got GPUs after waiting this long."""
 
     def evicted(self, at: int, work: Work) -> None:
-        """An attempt of theirs was evicted."""
+        """An attempt of theirs had to go for somebody else's job."""
+
+    def gone(self, at: int, work: Work) -> None:
+        """It was refused, or is over: whatever it waited for, it waits no more."""
 
 
 class AsSigned:
@@ -120,4 +123,7 @@ class AsSigned:
         pass
 
     def evicted(self, at: int, work: Work) -> None:
+        pass
+
+    def gone(self, at: int, work: Work) -> None:
         pass
