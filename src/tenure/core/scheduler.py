@@ -42,7 +42,7 @@ def absorb(state: State, events: Sequence[Event], now: int) -> tuple[Outcome, ..
     _until(state, now, outcomes)
     outcomes.extend(transitions.open_claims(state))
     for cluster in state.clusters.values():
-        cluster.ledger.trim_sometimes(state.now - state.policy.lookback)
+        cluster.ledger.trim_sometimes(state.now - max(state.policy.lookback, state.policy.recent))
     return tuple(outcomes)
 
 
