@@ -110,7 +110,11 @@ LINES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("all charged p50", "wait_p50_s", wait),
     ("all charged p90", "wait_p90_s", wait),
     ("all charged p99", "wait_p99_s", wait),
+    ("all jobs p50, unallocated ones too", "every_wait_p50_s", wait),
+    ("all jobs p90", "every_wait_p90_s", wait),
+    ("all jobs p99", "every_wait_p99_s", wait),
     ("gangs >= 128 GPUs p90", "large_wait_p90_s", wait),
+    ("charged jobs that never started", "funded_never_started", whole),
     ("evictions per charged job", "evictions_per_charged_job", plain),
     ("evictions per mid-size job", "evictions_per_mid_job", plain),
     ("evictions per large job", "evictions_per_large_job", plain),
@@ -206,7 +210,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if options.what == "run":
         run(options.names, options.out, options.processes, options.seeds)
     else:
