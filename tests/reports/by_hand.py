@@ -20,9 +20,10 @@ def row(
 
 
 def hour_row(hour: int, healthy: float, funded: float, unfunded: float = 0, **more: float) -> HourRow:
+    """On 8 declared GPUs."""
     names = ("unusable", "withheld", "demand_funded", "demand_unfunded")
     rest = [round(more.get(name, 0) * GPU_HOUR) for name in names]
-    amounts = [round(x * GPU_HOUR) for x in (healthy, funded, unfunded)]
+    amounts = [round(x * GPU_HOUR) for x in (8, healthy, funded, unfunded)]
     return HourRow(CLUSTER, T0 + hour * HOUR, HOUR, *amounts, *rest)
 
 
@@ -42,7 +43,20 @@ def job(
     """Times in ms from the start of the run."""
     at = [None if t is None else T0 + t for t in (decided, started, ended)]
     return JobRow(
-        number, "u", "lab/a", CLUSTER, "train", gpus, min_runtime, True, min_runtime > 0, 0, HOUR, T0 + submitted, *at
+        number,
+        "u",
+        "lab/a",
+        CLUSTER,
+        "train",
+        gpus,
+        min_runtime,
+        True,
+        min_runtime > 0,
+        0,
+        min_runtime > 0,
+        HOUR,
+        T0 + submitted,
+        *at,
     )
 
 

@@ -164,7 +164,7 @@ def _submit(fake: Fake, jobs: int) -> None:
         min_runtime = (15 * MINUTE if debug else draw.choice([HOUR, 2 * HOUR, 4 * HOUR])) if funded else 0
         job = JobRow(
             number, f"user{draw.randrange(12)}", draw.choice(leaves), CLUSTER, "debug" if debug else "train", gpus,
-            min_runtime, True, funded, 0, min(runtime, 4 * DAY),
+            min_runtime, True, funded, 0, funded, min(runtime, 4 * DAY),
             run.start + draw.randrange(run.until - run.start),
         )  # fmt: skip
         run.jobs.append(job)
@@ -207,7 +207,7 @@ def _count_hours(run: Run, draw: Random) -> None:
         sums = [sum(per_leaf[leaf][i][hour] for leaf in leaves) for i in range(5)]
         idle = healthy - sums[0] - sums[1]
         run.hours.append(
-            HourRow(CLUSTER, start, HOUR, healthy, sums[0], sums[1], int(idle * draw.random() * 0.5),
+            HourRow(CLUSTER, start, HOUR, healthy, healthy, sums[0], sums[1], int(idle * draw.random() * 0.5),
                     int(idle * 0.3) if run.policy == "priority" else 0, sums[3], sums[4])
         )  # fmt: skip
         for leaf in leaves:

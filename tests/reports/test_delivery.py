@@ -126,7 +126,7 @@ def runs(draw: st.DrawFn) -> Run:
     for hour in draw(st.lists(st.integers(0, 119), max_size=4, unique=True)):
         healthy = draw(st.integers(0, 16)) * GPU * HOUR
         start = run.start + hour * HOUR
-        run.hours.append(HourRow(CLUSTER, start, HOUR, healthy, 0, 0, 0, 0, 0, 0))
+        run.hours.append(HourRow(CLUSTER, start, HOUR, 16 * GPU * HOUR, healthy, 0, 0, 0, 0, 0, 0))
         for leaf in LEAVES:
             entitled = allocations[leaf] * healthy // Tree(run.budgets).denominator(leaf)
             delivered = draw(AMOUNTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -46,14 +47,16 @@ def test_the_same_run_is_the_same_bytes(tmp_path: Path) -> None:
 
 def test_times_are_integers_and_nothing_is_empty(tmp_path: Path) -> None:
     run = empty_run()
-    run.jobs = [JobRow(7, "ann", "lab/a", CLUSTER, "debug", 8, 900_000, False, True, 0, 60_000, T0, started=T0 + 5)]
+    run.jobs = [
+        JobRow(7, "ann", "lab/a", CLUSTER, "debug", 8, 900_000, False, True, 0, True, 60_000, T0, started=T0 + 5)
+    ]
     slots = (("n001", (0, 1, 2, 5)), ("n 2", (7,)))
     run.attempts = [AttemptRow("7.1", 7, "ann", "lab/a", CLUSTER, True, 5000, slots, T0 + 5)]
     write_run(run, tmp_path)
     assert (tmp_path / "jobs.csv").read_text().splitlines() == [
-        "id,user,budget,cluster,kind,gpus,min_runtime,resumable,funded,priority,runtime,submitted,decided,started,"
-        "ended,state,attempts,evictions,occupied,lost",
-        f"7,ann,lab/a,main,debug,8,900000,false,true,0,60000,{T0},,{T0 + 5},,queued,0,0,0,0",
+        "id,user,budget,cluster,kind,gpus,min_runtime,resumable,funded,priority,protected,runtime,submitted,decided,"
+        "started,ended,state,attempts,evictions,occupied,lost",
+        f"7,ann,lab/a,main,debug,8,900000,false,true,0,true,60000,{T0},,{T0 + 5},,queued,0,0,0,0",
     ]
     assert "n001:0-2,5 n%202:7" in (tmp_path / "attempts.csv").read_text()
 
@@ -67,11 +70,26 @@ def test_any_name_survives(tmp_path_factory: pytest.TempPathFactory, name: str, 
     folder = tmp_path_factory.mktemp("run")
     run = empty_run()
     run.notes, run.workload, run.settings = [name], other, {name: other}
-    run.jobs = [JobRow(1, name, other, CLUSTER, name, 1, 0, True, False, 0, 1, T0)]
+    run.jobs = [JobRow(1, name, other, CLUSTER, name, 1, 0, True, False, 0, False, 1, T0)]
     run.attempts = [AttemptRow("1.1", 1, name, other, CLUSTER, False, 1000, ((name, (0,)),), T0, because=other)]
     if name:
         write_run(run, folder)
         assert read_run(folder) == run
+
+
+@pytest.mark.parametrize("name", ["=cmd|' /C calc'!A1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "'quoted", "-h0"])
+def test_no_name_is_a_formula_to_a_spreadsheet(tmp_path: Path, name: str) -> None:
+    run = empty_run()
+    run.jobs = [JobRow(1, name, "lab/a", CLUSTER, "k", 1, 0, True, False, -1, False, 1, T0)]
+    run.attempts = [AttemptRow("1.1", 1, name, "lab/a", CLUSTER, False, 1000, ((name, (0,)),), T0)]
+    write_run(run, tmp_path)
+    for table in ("jobs", "attempts"):
+        with (tmp_path / f"{table}.csv").open(newline="") as file:
+            cells = [cell for row in csv.reader(file) for cell in row]
+        assert f"'{name}" in cells
+        assert not [cell for cell in cells if cell[:1] in "=+@\t\r" and cell]
+        assert [cell for cell in cells if cell.startswith("-")] == (["-1"] if table == "jobs" else [])
+    assert read_run(tmp_path) == run
 
 
 @given(st.lists(st.tuples(NAMES.filter(bool), st.lists(st.integers(0, 99)).map(tuple))).map(tuple))
@@ -90,8 +108,8 @@ def test_what_cannot_be_read_is_named_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"jobs\.csv, line 1: its columns must be id, user,"):
         read_run(tmp_path)
     about = tmp_path / "run.json"
-    about.write_text(about.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(ValueError, match=r"run\.json: format 2; this version reads format 1"):
+    about.write_text(about.read_text().replace('"format": 2', '"format": 1'))
+    with pytest.raises(ValueError, match=r"run\.json: format 1; this version reads format 2"):
         read_run(tmp_path)
     about.unlink()
     with pytest.raises(FileNotFoundError):

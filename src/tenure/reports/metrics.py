@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
-from tenure.core.model import DAY, GPU, SECOND
+from tenure.core.model import DAY, SECOND
 from tenure.reports.owed import Account, Standings, measured_from, standings
 from tenure.reports.records import HourRow, Run, hours
 from tenure.reports.waits import (
@@ -52,31 +52,30 @@ class Supply:
     def occupied(self) -> int:
         return self.funded + self.unfunded
 
-    def book(self, row: HourRow, gpus: int) -> None:
-        self.declared += gpus * GPU * row.length
+    def book(self, row: HourRow) -> None:
         for name in _OF_ROWS:
             setattr(self, name, getattr(self, name) + getattr(row, name))
 
     def add(self, other: Supply) -> None:
-        for name in ("declared", *_OF_ROWS):
+        for name in _OF_ROWS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-_OF_ROWS = tuple(field.name for field in fields(Supply))[1:]
+_OF_ROWS = tuple(field.name for field in fields(Supply))
 
 
 def supplies(run: Run) -> dict[str, Supply]:
     """Cluster -> what it had and did after the warm-up."""
     since = measured_from(run)
     found = {cluster: Supply() for cluster in run.hosts}
-    gpus = {cluster: gpus_of(run, cluster) for cluster in run.hosts}
     for row in run.hours:
         if row.start >= since:
-            found[row.cluster].book(row, gpus[row.cluster])
+            found[row.cluster].book(row)
     return found
 
 
 def gpus_of(run: Run, cluster: str) -> int:
+    """Of all hosts that the cluster had at some time."""
     return sum(gpus for _, gpus in run.hosts[cluster])
 
 

@@ -35,6 +35,7 @@ class JobRow:
     resumable: bool
     funded: bool
     priority: int
+    protected: bool
     runtime: int
     submitted: int
     decided: int | None = None
@@ -91,8 +92,9 @@ class EvictionRow:
 
 @dataclass(slots=True)
 class HourRow:
-    """One cluster over one hour (the last one may be shorter: ``length`` ms). All but times are amount x ms.
+    """One cluster over one hour, or part of one: the last, or up to a new configuration. All but times are amount x ms.
 
+    ``length``: ms. ``declared``: GPUs of all hosts, in any state; ``healthy``: of those that could be used.
     ``unusable``: free GPUs while somebody waited, which nobody who waited could use (fragmentation). ``withheld``: the
     part of the free time that a rule of the policy kept from jobs which would have fitted.
     """
@@ -100,6 +102,7 @@ class HourRow:
     cluster: str
     start: int
     length: int
+    declared: int
     healthy: int
     funded: int
     unfunded: int
@@ -116,7 +119,8 @@ class BudgetHourRow:
     ``entitled``: allocation x healthy GPUs. ``demand``: funded jobs running or waiting, each once, without those held,
     backing off or unable to run. ``delivered``: what its funded attempts occupied; ``lost``: what of that was lost,
     booked in the hour of the loss. ``free``: what its unfunded attempts occupied. ``ratio_ppm`` and ``recent_ppm``: its
-    usage ratio over the lookback and the last day at the end of the hour, parts per million, -1 without entitlement.
+    usage ratio over the lookback and the last day at the end of the hour, parts per million, -1 without entitlement:
+    the ledger's, promises included, under budgets; what was delivered over what it was entitled to under the others.
     """
 
     cluster: str

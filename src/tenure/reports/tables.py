@@ -2,8 +2,9 @@
 
 ``jobs.csv``, ``attempts.csv``, ``evictions.csv``, ``hours.csv`` and ``budget_hours.csv`` hold the rows of ``records``
 under the names of their fields: integers (ms and amount x ms) as they are, nothing for None, ``true`` and ``false``.
-The GPUs of an attempt are written ``n1:0-7 n2:0-3,6``; host names are percent-encoded where they must be. ``run.json``
-holds all else, ``summary.json`` the metrics.
+The GPUs of an attempt are written ``n1:0-7 n2:0-3,6``; host names are percent-encoded where they must be. A text that
+a spreadsheet could take for a formula, or that begins with an apostrophe, gets an apostrophe before it (OWASP, *CSV
+Injection*). ``run.json`` holds all else, ``summary.json`` the metrics.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tenure.core.model import Budget
 from tenure.reports.metrics import Summary, summary
 from tenure.reports.records import AttemptRow, BudgetHourRow, EvictionRow, HourRow, JobRow, Run
 
-FORMAT = 1
+FORMAT = 2
 """Of the folder: raised when a reader of the old one would go wrong."""
 TABLES: dict[str, type] = {
     "jobs": JobRow,
@@ -158,6 +159,18 @@ def _to_optional(text: str) -> int | None:
     return int(text) if text else None
 
 
+_FORMULA = tuple("=+-@\t\r'")
+"""What a text must not begin with; the apostrophe, so that all can be read back."""
+
+
+def _from_text(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _to_text(text: str) -> str:
+    return text.removeprefix("'")
+
+
 def from_slots(slots: Slots) -> str:
     return " ".join(f"{quote(host, safe='')}:{_from_indices(indices)}" for host, indices in slots)
 
@@ -189,10 +202,10 @@ def _to_indices(text: str) -> tuple[int, ...]:
 
 _CODECS: dict[object, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
     int: (str, int),
-    str: (str, str),
+    str: (_from_text, _to_text),
     bool: (_from_bool, _to_bool),
     int | None: (_from_optional, _to_optional),
-    Slots: (from_slots, to_slots),
+    Slots: (lambda slots: _from_text(from_slots(slots)), lambda text: to_slots(_to_text(text))),
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tenure.core import scheduler
 from tenure.core.decisions import Outcome, Plan
-from tenure.core.events import Event
+from tenure.core.events import ConfigApplied, Event
 from tenure.core.scheduler import Result
 from tenure.core.state import State
 from tenure.policies.base import Policy
@@ -30,6 +30,8 @@ class Driver:
     def step(self, at: int, events: Sequence[Event]) -> Result:
         """Let ``events`` happen at ``at`` and decide what follows: the function that the live engine calls."""
         self.recorder.until(self.state, at)
+        if any(isinstance(event, ConfigApplied) for event in events):
+            self.recorder.close(self.state, at)
         result = scheduler.step(self.state, events, at, self.policy.run)
         self.steps += 1
         self.events += len(events)

@@ -30,6 +30,9 @@ class LogRun:
         for at, events in batches:
             if self.driver.steps == 0:
                 self._begin(at, events)
+            for event in events:
+                if isinstance(event, ConfigApplied):
+                    self._configured(event)
             yield self.driver.step(at, events)
         if at is not None:
             self.run.planned_until = at
@@ -37,11 +40,16 @@ class LogRun:
             self.run.events, self.run.steps = self.driver.events, self.driver.steps
 
     def _begin(self, at: int, events: Sequence[Event]) -> None:
-        config = next((event for event in events if isinstance(event, ConfigApplied)), None)
-        if config is None:
+        if not any(isinstance(event, ConfigApplied) for event in events):
             raise ValueError("the log does not begin with a configuration: its beginning has been compacted away")
-        run = self.run
-        run.start = run.until = at
+        self.run.start = self.run.until = at
         self.recorder.begin_at(at)
-        run.budgets = config.budgets
-        run.hosts = {c.name: tuple((h.name, h.gpus) for h in c.hosts) for c in config.clusters}
+
+    def _configured(self, event: ConfigApplied) -> None:
+        """The run has every host that ever was, with the most GPUs that it had, and the budgets of the end."""
+        self.run.budgets = event.budgets
+        for cluster in event.clusters:
+            known = dict(self.run.hosts.get(cluster.name, ()))
+            for host in cluster.hosts:
+                known[host.name] = max(host.gpus, known.get(host.name, 0))
+            self.run.hosts[cluster.name] = tuple(known.items())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tenure.core.fairshare import Standing
+from tenure.core.fairshare import Figures, Standing
 from tenure.core.ledger import Kind
-from tenure.core.model import GPU, HOUR
+from tenure.core.model import GPU, HOUR, SHARE_ONE
+from tenure.core.series import Series
 from tenure.core.state import ClusterState, State
 from tenure.reports.records import BudgetHourRow, HourRow
 
@@ -42,22 +43,32 @@ class Gauge:
 class _Leaf:
     """One leaf of the tree on one cluster."""
 
-    __slots__ = ("delivered", "demand", "free", "lost")
+    __slots__ = ("delivered", "demand", "denominator", "free", "lost", "used")
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, name: str, at: int) -> None:
         self.demand = Gauge(at)
         self.delivered = Gauge(at)
         self.free = Gauge(at)
         self.lost = 0
+        self.denominator = int(SHARE_ONE ** name.count("/"))
+        """As in the tree, which may have lost the leaf."""
+        self.used = Series()
+        """What is delivered, over the lookback: kept where the ledger does not know it."""
 
 
 class ClusterMeter:
-    """One cluster, from ``start`` on."""
+    """One cluster, from ``start`` on.
 
-    def __init__(self, name: str, leaves: Iterable[str], start: int) -> None:
+    ``by_ledger``: usage ratios are the ledger's. Under other policies than budgets it counts what was claimed, which
+    may be otherwise than the budgets fund.
+    """
+
+    def __init__(self, name: str, start: int, *, by_ledger: bool) -> None:
         self.name = name
-        self.leaves = {leaf: _Leaf(start) for leaf in leaves}
+        self.by_ledger = by_ledger
+        self.leaves: dict[str, _Leaf] = {}
         self.hour = start
+        self.declared = Gauge(start)
         self.healthy = Gauge(start)
         self.funded = Gauge(start)
         self.unfunded = Gauge(start)
@@ -70,14 +81,22 @@ class ClusterMeter:
     def leaf(self, name: str, at: int) -> _Leaf:
         found = self.leaves.get(name)
         if found is None:
-            found = self.leaves[name] = _Leaf(at)
+            found = self.leaves[name] = _Leaf(name, at)
         return found
+
+    def configure(self, gpus: int, leaves: Iterable[str], at: int) -> None:
+        """The cluster has ``gpus`` GPUs and these leaves from ``at`` on. Leaves that are gone are kept."""
+        self.declared.set(at, gpus * GPU)
+        for leaf in leaves:
+            self.leaf(leaf, at)
 
     def occupy(self, leaf: str, funded: bool, amount: int, at: int) -> None:
         """An attempt of ``leaf`` takes ``amount`` from ``at`` on; a negative amount gives back."""
         (self.funded if funded else self.unfunded).add(at, amount)
         place = self.leaf(leaf, at)
         (place.delivered if funded else place.free).add(at, amount)
+        if funded and not self.by_ledger:
+            place.used.change(at, amount)
 
     def want(self, leaf: str, funded: bool, amount: int, at: int) -> None:
         if funded:
@@ -101,6 +120,7 @@ class ClusterMeter:
             self.name,
             start,
             length,
+            self.declared.take(at),
             self.healthy.take(at),
             self.funded.take(at),
             self.unfunded.take(at),
@@ -109,21 +129,36 @@ class ClusterMeter:
             self.wanted.take(at),
             self.wanted_unfunded.take(at),
         )
-        tree = state.the_tree()
-        standing = Standing(cluster.ledger, tree, state.policy, Kind.CHARGED, at)
+        standing = Standing(cluster.ledger, state.the_tree(), state.policy, Kind.CHARGED, at)
         budgets = []
         for name, leaf in self.leaves.items():
-            entitled = cluster.ledger.account(name).entitled.window(start, at) // tree.denominator(name)
+            entitled = cluster.ledger.account(name).entitled.window(start, at) // leaf.denominator
             lost, leaf.lost = leaf.lost, 0
             demand, delivered, free = leaf.demand.take(at), leaf.delivered.take(at), leaf.free.take(at)
             if not (entitled or demand or delivered or free or lost):
                 continue
-            figures = standing.figures(name)
-            ratios = figures.ratio_ppm(), figures.recent_ppm()
+            figures = self._figures(standing, name, leaf)
+            ratios = (figures.ratio_ppm(), figures.recent_ppm()) if figures is not None else (-1, -1)
             budgets.append(
                 BudgetHourRow(self.name, start, length, name, entitled, demand, delivered, lost, free, *ratios)
             )
         return row, budgets
+
+    def _figures(self, standing: Standing, name: str, leaf: _Leaf) -> Figures | None:
+        """What its usage ratios are made of; None for a leaf that the tree has no more."""
+        if name not in standing.tree.denominators:
+            return None
+        if self.by_ledger:
+            return standing.figures(name)
+        ledger, policy, at = standing.ledger, standing.policy, standing.now
+        leaf.used.trim(at - max(policy.lookback, policy.recent))
+        return Figures(
+            leaf.used.window(at - policy.lookback, at),
+            ledger.entitlement(name, policy.lookback, policy.entitlement_floor, at),
+            leaf.used.window(at - policy.recent, at),
+            ledger.entitlement(name, policy.recent, policy.entitlement_floor, at),
+            leaf.denominator,
+        )
 
 
 def next_hour(start: int, at: int) -> int:

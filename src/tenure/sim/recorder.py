@@ -18,12 +18,13 @@ from tenure.core.decisions import (
     Stop,
     Stopping,
 )
-from tenure.core.events import Event, Submitted
+from tenure.core.events import ConfigApplied, Event, Submitted
 from tenure.core.model import GPU
 from tenure.core.outcomes import EVICTED
 from tenure.core.scheduler import Result
-from tenure.core.state import Attempt, State
+from tenure.core.state import Attempt, ClusterState, Job, State
 from tenure.policies.base import Policy
+from tenure.policies.budgets import Budgets
 from tenure.reports.records import AttemptRow, EvictionRow, JobRow, Run
 from tenure.sim.meter import SAMPLE, ClusterMeter, next_hour
 from tenure.sim.work import Work
@@ -31,11 +32,32 @@ from tenure.sim.work import Work
 
 @dataclass(slots=True)
 class _Known:
-    """A live job: its row, its leaf, and where its demand counts ('' while it does not)."""
+    """A live job: its row, its leaf, what it wants or is charged, and where that counts ('' while it does not)."""
 
     row: JobRow
     leaf: str
+    amount: int
     wanted_on: str = ""
+
+
+@dataclass(slots=True)
+class _Runnable:
+    """What of a cluster decides whether a waiting job could run there at all."""
+
+    changes: int
+    """Of the ledger's entitlements, when this was looked up."""
+    healthy: int
+    without_share: frozenset[str]
+    """Leaves."""
+
+    @classmethod
+    def of(cls, cluster: ClusterState, leaves: Sequence[str]) -> _Runnable:
+        ledger = cluster.ledger
+        return cls(
+            ledger.entitlements,
+            ledger.healthy_gpus,
+            frozenset(leaf for leaf in leaves if not ledger.account(leaf).allocation),
+        )
 
 
 class Recorder:
@@ -51,7 +73,7 @@ class Recorder:
         self._works: dict[int, Work] = {}
         self._lost: dict[str, tuple[int, int]] = {}
         self._evictions: dict[str, EvictionRow] = {}
-        self._backing_off: list[int] = []
+        self._runnable: dict[str, _Runnable] = {}
         self._next_hour = 0
         self._next_sample = 0
         self.begin_at(run.start)
@@ -71,7 +93,7 @@ class Recorder:
     def until(self, state: State, at: int) -> None:
         """Close the hours that end up to ``at``: nothing changes before it."""
         while self.meters and self._next_hour <= at:
-            self._close(state, self._next_hour)
+            self.close(state, self._next_hour)
         if at >= self._next_sample and self.meters:
             self._next_sample = at + SAMPLE
             self._sample_withheld(state, at)
@@ -83,7 +105,8 @@ class Recorder:
         for name, meter in self.meters.items():
             meter.withheld.set(at, withheld * free[name] // total if total else 0)
 
-    def _close(self, state: State, at: int) -> None:
+    def close(self, state: State, at: int) -> None:
+        """Close the hour, or the part of one, that ends at ``at``: before a new configuration, too."""
         for name, meter in self.meters.items():
             if meter.hour < at:
                 row, budgets = meter.close(state, state.clusters[name], at)
@@ -93,23 +116,51 @@ class Recorder:
 
     def note(self, state: State, at: int, events: Sequence[Event], result: Result) -> None:
         """A step at ``at`` has been taken."""
+        configured = any(isinstance(event, ConfigApplied) for event in events)
+        if configured:
+            self._configured(state, at)
         for event in events:
             if isinstance(event, Submitted):
                 self._submitted(event, state, at)
         for outcome in result.outcomes:
-            self._outcome(state, outcome)
+            self._outcome(state, outcome, at)
         if result.plans:
             self.run.plans += len(result.plans)
             for plan in result.plans:
-                self._plan(state, plan)
-        if self._backing_off:
-            self._count_again(state, at)
+                self._plan(state, plan, at)
+        self._count_demand(state, at)
         for name, cluster in state.clusters.items():
-            meter = self.meters.get(name)
-            if meter is None:
-                meter = self.meters[name] = ClusterMeter(name, state.the_tree().leaves(), at)
+            self.meters[name].look(cluster, at)
+        if configured:  # only now: what ended on a cluster that is gone has been told
+            for name in [name for name in self.meters if name not in state.clusters]:
+                del self.meters[name], self._runnable[name]
+
+    def _configured(self, state: State, at: int) -> None:
+        """Follow new clusters, new leaves and jobs whose budgets moved."""
+        leaves = state.the_tree().leaves()
+        for name, cluster in state.clusters.items():
+            if name not in self.meters:
+                self.meters[name] = ClusterMeter(name, at, by_ledger=self.policy.name == Budgets.name)
                 self._next_hour = next_hour(self.run.start, at)
-            meter.look(cluster, at)
+            self.meters[name].configure(cluster.spec.gpus, leaves, at)
+            self._runnable[name] = _Runnable.of(cluster, leaves)
+        running = {row.job_id: row for row in self.rows.values()}
+        for known in self.live.values():
+            job = state.jobs.get(known.row.id)
+            if job is not None:
+                self._move(known, job.leaf, running.get(job.id), at)
+                self._place(state, known, at)  # clusters, shares and healthy GPUs may have changed
+
+    def _move(self, known: _Known, leaf: str, running: AttemptRow | None, at: int) -> None:
+        """What it wants and occupies counts in ``leaf`` from now on."""
+        if leaf == known.leaf:
+            return
+        old, known.leaf = known.leaf, leaf
+        for path, sign in ((old, -1), (leaf, 1)):
+            if known.wanted_on:
+                self.meters[known.wanted_on].want(path, known.row.funded, sign * known.amount, at)
+            if running is not None:
+                self.meters[running.cluster].occupy(path, running.funded, sign * running.amount, at)
 
     def _submitted(self, event: Submitted, state: State, at: int) -> None:
         work = self._works.pop(event.job_id, None)
@@ -126,78 +177,112 @@ class Recorder:
             signed.contract.resumable,
             signed.charged,
             spec.priority,
+            spec.charged,
             0 if work is None else work.runtime,
             at,
         )
         self.run.jobs.append(row)
-        self.live[row.id] = known = _Known(row, state.the_tree().leaf_of(spec.budget))
-        self._want(known, spec.clusters[0], at)
+        job = state.jobs.get(row.id) or next(job for job in state.ended_jobs if job.id == row.id)
+        self.live[row.id] = _Known(row, job.leaf, spec.gpus * GPU)
 
-    def _want(self, known: _Known, cluster: str, at: int) -> None:
-        """Its demand counts once: on ``cluster``, or nowhere ('')."""
-        if known.wanted_on == cluster:
+    # ---- demand
+
+    def _count_demand(self, state: State, at: int) -> None:
+        """Of every job that the step touched, and of those that can run again, or no longer, where they could not."""
+        for job_id in state.touched_jobs:
+            known = self.live.get(job_id)
+            if known is not None:
+                self._place(state, known, at)
+        for name, cluster in state.clusters.items():
+            before = self._runnable[name]
+            if before.changes == cluster.ledger.entitlements:
+                continue
+            now = self._runnable[name] = _Runnable.of(cluster, state.the_tree().leaves())
+            low, high = sorted((before.healthy, now.healthy))
+            for known in self.live.values():
+                if low < known.row.gpus <= high or before.without_share != now.without_share:
+                    self._place(state, known, at)
+
+    def _place(self, state: State, known: _Known, at: int) -> None:
+        """Rule 14: its demand counts once, where it runs, else at the first listed cluster that could run it."""
+        job = state.jobs.get(known.row.id)
+        if job is None:
+            self._want(known, "", known.amount, at)
+        elif job.attempt is not None:
+            self._want(known, job.attempt.cluster, job.attempt.amount, at)
+        else:
+            waits = not job.held_by and job.not_before <= state.now
+            self._want(known, self._first(state, known, job) if waits else "", known.amount, at)
+
+    def _first(self, state: State, known: _Known, job: Job) -> str:
+        for name in job.spec.clusters:
+            if name in state.clusters:
+                there = self._runnable[name]
+                if known.row.gpus <= there.healthy and not (known.row.funded and job.leaf in there.without_share):
+                    return name
+        return ""
+
+    def _want(self, known: _Known, cluster: str, amount: int, at: int) -> None:
+        if (known.wanted_on, known.amount) == (cluster, amount):
             return
-        for name, sign in ((known.wanted_on, -1), (cluster, 1)):
-            meter = self.meters.get(name)
-            if meter is not None:
-                meter.want(known.leaf, known.row.funded, sign * known.row.gpus * GPU, at)
-        known.wanted_on = cluster
+        if known.wanted_on:
+            self.meters[known.wanted_on].want(known.leaf, known.row.funded, -known.amount, at)
+        known.wanted_on, known.amount = cluster, amount
+        if cluster:
+            self.meters[cluster].want(known.leaf, known.row.funded, amount, at)
 
-    def _outcome(self, state: State, outcome: Outcome) -> None:
+    # ---- attempts
+
+    def _outcome(self, state: State, outcome: Outcome, at: int) -> None:
         match outcome:
             case AttemptEnded():
-                self._ended(state, outcome)
+                self._ended(state, outcome, at)
             case ClaimOpened():
-                self._started(state.attempts[outcome.attempt_id], outcome.at)
+                self._started(state.attempts[outcome.attempt_id], outcome.at, at)
             case Requeued():
-                known = self.live[outcome.job_id]
-                known.row.state = "queued"
-                if outcome.not_before > outcome.at:
-                    self._want(known, "", outcome.at)
-                    self._backing_off.append(outcome.job_id)
+                self.live[outcome.job_id].row.state = "queued"
             case JobEnded():
                 known = self.live.pop(outcome.job_id)
-                self._want(known, "", outcome.at)
+                self._want(known, "", known.amount, at)
                 known.row.state, known.row.ended = outcome.state, outcome.at
             case Stopping():
                 if outcome.victim.because.reason in EVICTED:
-                    self._evicted(state, outcome.victim, outcome.at)
+                    self._evicted(outcome.victim, outcome.at)
             case _:
                 pass
 
-    def _plan(self, state: State, plan: Plan) -> None:
+    def _plan(self, state: State, plan: Plan, at: int) -> None:
         if isinstance(plan, Stop):
-            self._evicted(state, plan.victim, plan.at)
+            self._evicted(plan.victim, plan.at)
             return
         known = self.live[plan.job_id]
         row = known.row
         if row.decided is None:
             row.decided = plan.at
         row.cluster = plan.cluster
-        self._want(known, plan.cluster, plan.at)
         if isinstance(plan, Start):
-            self._started(state.attempts[plan.attempt_id], plan.at)
+            self._started(state.attempts[plan.attempt_id], plan.at, at)
         elif isinstance(plan, Claim):
             for victim in plan.victims:
-                self._evicted(state, victim, plan.at)
+                self._evicted(victim, plan.at)
 
-    def _started(self, attempt: Attempt, at: int) -> None:
+    def _started(self, attempt: Attempt, started: int, at: int) -> None:
         known = self.live[attempt.job_id]
         job = known.row
         if job.started is None:
-            job.started = at
+            job.started = started
         job.attempts += 1
         job.state = "running"
         slots = tuple((slot.host, slot.gpus) for slot in attempt.slots)
         row = AttemptRow(
-            attempt.id, job.id, job.user, job.budget, attempt.cluster, job.funded, attempt.amount, slots, at
+            attempt.id, job.id, job.user, job.budget, attempt.cluster, job.funded, attempt.amount, slots, started
         )
         self.rows[row.id] = row
         self.run.attempts.append(row)
         self.meters[row.cluster].occupy(known.leaf, job.funded, attempt.amount, at)
 
-    def _evicted(self, state: State, victim: Evict, at: int) -> None:
-        attempt = state.attempts[victim.attempt_id]
+    def _evicted(self, victim: Evict, at: int) -> None:
+        attempt = self.rows[victim.attempt_id]  # it may have ended in the same step
         job, gainer = self.live[attempt.job_id].row, self.live.get(victim.gainer)
         job.evictions += 1
         row = EvictionRow(
@@ -217,7 +302,7 @@ class Recorder:
         self._evictions[attempt.id] = row
         self.run.evictions.append(row)
 
-    def _ended(self, state: State, outcome: AttemptEnded) -> None:
+    def _ended(self, state: State, outcome: AttemptEnded, at: int) -> None:
         row = self.rows.pop(outcome.attempt_id)
         known = self.live[row.job_id]
         row.ended, row.because = outcome.at, outcome.because.reason.value
@@ -226,9 +311,9 @@ class Recorder:
         known.row.lost += row.lost
         known.row.occupied += row.amount * (outcome.at - row.started)
         meter = self.meters[row.cluster]
-        meter.occupy(known.leaf, row.funded, -row.amount, outcome.at)
+        meter.occupy(known.leaf, row.funded, -row.amount, at)
         if row.funded:
-            meter.leaf(known.leaf, outcome.at).lost += row.lost
+            meter.leaf(known.leaf, at).lost += row.lost
         eviction = self._evictions.pop(row.id, None)
         if eviction is not None:
             eviction.lost = work * row.amount
@@ -242,24 +327,11 @@ class Recorder:
         elif (until := attempt.protected_until) is not None and not self.policy.protected(attempt, until):
             row.protected_until = until
 
-    def _count_again(self, state: State, at: int) -> None:
-        """Jobs whose back-off is over are demand again."""
-        waiting = []
-        for job_id in self._backing_off:
-            job, known = state.jobs.get(job_id), self.live.get(job_id)
-            if job is None or known is None:
-                continue
-            if job.not_before > at:
-                waiting.append(job_id)
-            else:
-                self._want(known, known.row.cluster, at)
-        self._backing_off = waiting
-
     def finish(self, state: State, at: int) -> None:
         """The run is over, or broken off, at ``at``: close what is open."""
         self.until(state, at)
         if self.meters:
-            self._close(state, at)
+            self.close(state, at)
         for row in self.rows.values():
             job = self.live[row.job_id].row
             job.occupied += row.amount * (at - row.started)

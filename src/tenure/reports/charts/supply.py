@@ -25,7 +25,7 @@ from tenure.reports.charts.style import (
     time_axis,
     title,
 )
-from tenure.reports.metrics import Supply, gpus_of
+from tenure.reports.metrics import Supply
 from tenure.reports.records import Run
 from tenure.units import format_duration
 
@@ -108,12 +108,11 @@ def _steps(run: Run, most: int) -> dict[str, dict[int, tuple[Supply, int]]]:
     """Cluster -> start of a step -> sums over its hours, and its length."""
     found: dict[str, dict[int, tuple[Supply, int]]] = {}
     for cluster, hours in measured_hours(run).items():
-        gpus = gpus_of(run, cluster)
         found[cluster] = {}
         for at, rows in buckets(run, hours, most).items():
             supply = Supply()
             for row in rows:
-                supply.book(row, gpus)
+                supply.book(row)
             found[cluster][at] = (supply, sum(row.length for row in rows))
     return found
 
