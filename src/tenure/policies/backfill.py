@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 from tenure.core.apply import apply
 from tenure.core.decisions import Plan, Start
@@ -16,7 +17,8 @@ from tenure.core.placement import Room
 from tenure.core.queue import Group, Shape, shape_of
 from tenure.core.reasons import Reason
 from tenure.core.state import Attempt, ClusterState, Job, State
-from tenure.policies import line, moves
+from tenure.policies import moves
+from tenure.policies.line import FIRST, Age, Alike, Line
 from tenure.policies.standstill import Standstill
 
 
@@ -39,21 +41,42 @@ class Backfill:
             raise ValueError(f"allowance = {allowance}: must be 0 or more")
         self.default_limit = default_limit
         self.allowance = allowance
+        self._line = Line(self.length)
         self._still: Standstill | None = None
+        self._pass: _Pass | None = None
+        """The last one."""
+        self._said: dict[Shape, Reason] = {}
 
     def run(self, state: State) -> list[Plan]:
-        if self._still is not None and self._still.lasts(state):
-            return []
-        self._still = None
+        came = self._line.update(state)
         if state.paused_starts:
-            for waiting in line.whole(state):
-                line.say(waiting, Reason.PAUSED_STARTS)
+            self._pass, self._said = None, {}
+            self._line.say(state, lambda _: Reason.PAUSED_STARTS, everybody=came is None)
             return []
-        one = _Pass(self, state)
+        if came is not None and self._lasts(state) and not any(self._may_start(job) for job in came):
+            self._line.say(state, self._why, everybody=False)
+            return []
+        one = self._pass = _Pass(self, state, self._line)
         one.run()
         ends = [reserved.first_end for reserved in one.reserved.values()]
         self._still = Standstill(state, one.passed, min(ends, default=None))
+        before, self._said = self._said, {alike.shape: one.why(alike.shape, alike.sample) for _, alike in one.alikes}
+        changed = any(before.get(shape, reason) is not reason for shape, reason in self._said.items())
+        self._line.say(state, self._why, everybody=came is None or changed)
         return one.plans
+
+    def _lasts(self, state: State) -> bool:
+        return self._pass is not None and self._still is not None and self._still.lasts(state)
+
+    def _may_start(self, job: Job) -> bool:
+        return self._pass is None or self._pass.may_start(job)
+
+    def _why(self, group: Group) -> Reason:
+        """Why jobs of a group wait since the last pass."""
+        shape, known = group.key.shape, self._pass
+        if shape not in self._said and known is not None:
+            self._said[shape] = known.why(shape, known.state.jobs[group.anyone()])
+        return self._said[shape]
 
     def protected(self, attempt: Attempt, now: int) -> bool:
         return True
@@ -123,66 +146,138 @@ class Reservation:
         self.spare = None
 
 
-class _Pass:
-    """One pass: the line from its head until every cluster has a reservation, then whoever respects it."""
+@dataclass(slots=True, eq=False)
+class _Trial:
+    """Those of one shape that are to be tried: shorter than ``limit`` (ms) by what was so before, None: all of them."""
 
-    def __init__(self, policy: Backfill, state: State) -> None:
+    alike: Alike
+    limit: int | None
+    below: int | None = field(init=False)
+    """And shorter than those that were tried in vain since the last plan."""
+
+    def __post_init__(self) -> None:
+        self.below = self.limit
+
+
+class _Pass:
+    """One pass: the line from its head until every cluster has a reservation, then whoever respects it.
+
+    Until GPUs become free, those who come later are measured by it.
+    """
+
+    def __init__(self, policy: Backfill, state: State, line: Line) -> None:
         self.policy = policy
         self.state = state
+        self.line = line
         self.plans: list[Plan] = []
         self.reserved: dict[str, Reservation] = {}
         self.full: set[str] = set()
         """Clusters in which nobody who waits fits."""
         self.passed: list[int] = []
         """Jobs that stood at the head of the line and cannot start."""
+        self.youngest = FIRST
+        """Of them."""
+        self.alikes = list(line.alikes())
         self._fits: dict[tuple[str, Shape], bool] = {}
+        self._hopeless: set[tuple[str, Shape]] = set()
+        """Shapes that would not fit in a cluster even with everybody gone."""
 
     def run(self) -> None:
-        state = self.state
-        waiting = before = line.whole(state)
-        while len(self.reserved) + len(self.full) < len(state.clusters):
-            job = line.oldest(state, before, self.passed)
-            if job is None:
-                break
-            if not self._try(job, self._accepted(job)):
+        self._serve_heads()
+        self._backfill()
+
+    def may_start(self, job: Job) -> bool:
+        """Whether another pass could start somebody who has come into the line since this one.
+
+        What others may take beside a reservation is not known any more once somebody has started.
+        """
+        if (job.submitted, job.id) < self.youngest or len(self.reserved) + len(self.full) < len(self.state.clusters):
+            return True
+        clusters, end = self.state.clusters, self.state.now + self.policy.length(job)
+        for name in job.spec.clusters:
+            if name in clusters and self._fits_now(clusters[name], shape_of(job.spec), job):
+                reserved = self.reserved.get(name)
+                if reserved is None or self.plans or end <= reserved.at:
+                    return True
+                if reserved.may_keep(clusters[name].room, job) is not None:
+                    return True
+        return False
+
+    def why(self, shape: Shape, sample: Job) -> Reason:
+        """Why jobs of a shape wait after the pass."""
+        clusters = self.state.clusters
+        fits = any(self._fits_now(clusters[name], shape, sample) for name in shape.clusters if name in clusters)
+        return Reason.WAITING_RESERVED if fits else Reason.WAITING_CAPACITY
+
+    def _serve_heads(self) -> None:
+        waiting = self.alikes.copy()
+        heapify(waiting)
+        while waiting and len(self.reserved) + len(self.full) < len(self.state.clusters):
+            age, alike = heappop(waiting)
+            if not any(self._unreserved(cluster) for cluster in alike.clusters):
+                continue  # something is kept for others wherever they could go
+            job = self.state.jobs[age[1]]
+            if not self._try(job, alike.clusters):
                 self.passed.append(job.id)
-                self._reserve(job, waiting)
-                before = [here for here in waiting if any(self._unreserved(cluster) for cluster in here.clusters)]
-        behind = [(each, here) for here in waiting if here.group.people for each in self._candidates(here)]
-        for (_, job_id), here in sorted(behind, key=lambda one: one[0]):
-            self._try(state.jobs[job_id], [c for c in here.clusters if self._fits_now(c, here.group)])
-        for here in waiting:
-            fits = here.group.people and any(self._fits_now(cluster, here.group) for cluster in here.clusters)
-            line.say(here, Reason.WAITING_RESERVED if fits else Reason.WAITING_CAPACITY)
+                self.youngest = age
+                self._reserve(job, alike)
+            following = self.line.after(alike, age)
+            if following is not None:
+                heappush(waiting, (following, alike))
+
+    def _backfill(self) -> None:
+        """Everybody by age who could start, as far as one can tell without trying.
+
+        Who was tried in vain speaks for all that are like it and no shorter, until somebody else starts.
+        """
+        trials = [
+            _Trial(alike, limit) for _, alike in self.alikes if (limit := self._limit(alike)) is None or limit > 0
+        ]
+        behind = self._next(trials, FIRST)
+        while behind:
+            age, trial = heappop(behind)
+            alike, job = trial.alike, self.state.jobs[age[1]]
+            clusters = [cluster for cluster in alike.clusters if self._fits_now(cluster, alike.shape, alike.sample)]
+            if not clusters:
+                trials.remove(trial)
+            elif self._try(job, clusters):
+                for each in trials:
+                    each.below = each.limit
+                behind = self._next(trials, age)
+            else:
+                trial.below = self.policy.length(job)
+                following = self.line.after(alike, age, trial.below)
+                if following is not None:
+                    heappush(behind, (following, trial))
+
+    def _next(self, trials: list[_Trial], age: Age) -> list[tuple[Age, _Trial]]:
+        """A heap of the next of each trial, younger than ``age``."""
+        found = ((self.line.after(trial.alike, age, trial.below), trial) for trial in trials)
+        heap = [(following, trial) for following, trial in found if following is not None]
+        heapify(heap)
+        return heap
+
+    def _limit(self, alike: Alike) -> int | None:
+        """Jobs that are alike and shorter than this (ms) could start; 0: none could; None: all of them could."""
+        longest = -1
+        for cluster in alike.clusters:
+            if self._fits_now(cluster, alike.shape, alike.sample):
+                reserved = self.reserved.get(cluster.spec.name)
+                if reserved is None or reserved.may_keep(cluster.room, alike.sample) is not None:
+                    return None
+                longest = max(longest, reserved.at - self.state.now)
+        return longest + 1
 
     def _unreserved(self, cluster: ClusterState) -> bool:
         return cluster.spec.name not in self.reserved and cluster.spec.name not in self.full
 
-    def _accepted(self, job: Job) -> list[ClusterState]:
-        clusters = self.state.clusters
-        return [clusters[name] for name in job.spec.clusters if name in clusters]
-
-    def _candidates(self, here: line.Waiting) -> list[tuple[int, int]]:
-        """Jobs that are alike, as (submitted, id), that could start now as far as one can tell without trying."""
-        group, longest = here.group, -1
-        for cluster in here.clusters:
-            if self._fits_now(cluster, group):
-                reserved = self.reserved.get(cluster.spec.name)
-                if reserved is None or reserved.may_keep(cluster.room, self.state.jobs[group.anyone()]) is not None:
-                    return [each for jobs in group.people.values() for each in jobs]
-                longest = max(longest, reserved.at - self.state.now)
-        if longest < 0:
-            return []
-        jobs, length = self.state.jobs, self.policy.length
-        return [each for theirs in group.people.values() for each in theirs if length(jobs[each[1]]) <= longest]
-
-    def _fits_now(self, cluster: ClusterState, group: Group) -> bool:
-        if group.gpus > cluster.room.free_gpus:
+    def _fits_now(self, cluster: ClusterState, shape: Shape, sample: Job) -> bool:
+        spec = sample.spec
+        if spec.gpus > cluster.room.free_gpus:
             return False
-        key = cluster.spec.name, group.key.shape
+        key = cluster.spec.name, shape
         known = self._fits.get(key)
         if known is None:
-            spec = self.state.jobs[group.anyone()].spec
             known = self._fits[key] = cluster.room.can_fit(spec.roles, spec.labels)
         return known
 
@@ -215,26 +310,34 @@ class _Pass:
         reserved.forget()
         return moves.start(self.state, cluster, job, slots)
 
-    def _reserve(self, job: Job, waiting: list[line.Waiting]) -> None:
+    def _reserve(self, job: Job, alike: Alike) -> None:
         """Keep room for the job where it can be expected first, of the clusters that keep none for another.
 
         Where nobody fits anyway, nothing has to be kept in this pass.
         """
-        clusters = [cluster for cluster in self._accepted(job) if self._unreserved(cluster)]
-        if not any(self._anyone_fits(cluster, waiting) for cluster in clusters):
+        clusters = [cluster for cluster in alike.clusters if self._unreserved(cluster)]
+        if not any(self._anyone_fits(cluster) for cluster in clusters):
             self.full.update(cluster.spec.name for cluster in clusters)
             return
         best: Reservation | None = None
         for cluster in clusters:
+            if (cluster.spec.name, alike.shape) in self._hopeless:
+                continue
             found = self._shadow(cluster, job)
-            if found is not None and (best is None or found.at < best.at):
+            if found is None:
+                self._hopeless.add((cluster.spec.name, alike.shape))
+            elif best is None or found.at < best.at:
                 best, where = found, cluster.spec.name
         if best is not None:
             self.reserved[where] = best
 
-    def _anyone_fits(self, cluster: ClusterState, waiting: list[line.Waiting]) -> bool:
-        here = (each.group for each in waiting if cluster in each.clusters and each.group.people)
-        return any(self._fits_now(cluster, group) for group in here)
+    def _anyone_fits(self, cluster: ClusterState) -> bool:
+        return any(
+            cluster in alike.clusters
+            and self._fits_now(cluster, alike.shape, alike.sample)
+            and self.line.after(alike, FIRST) is not None
+            for _, alike in self.alikes
+        )
 
     def _shadow(self, cluster: ClusterState, job: Job) -> Reservation | None:
         """When the job fits as attempts come to their expected ends, one after the other; None: not even then."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heapreplace
+
 from tenure.core.apply import apply
 from tenure.core.decisions import Plan
+from tenure.core.ledger import Kind
+from tenure.core.queue import Group, GroupKey, shape_of
 from tenure.core.reasons import Reason
-from tenure.core.state import Attempt, State
-from tenure.policies import line, moves
+from tenure.core.state import Attempt, Job, State
+from tenure.policies import moves
+from tenure.policies.line import FIRST, Line
 from tenure.policies.standstill import Standstill
 
 
@@ -20,44 +25,65 @@ class Fifo:
     name = "fifo"
 
     def __init__(self) -> None:
+        self._line = Line(_no_length)
         self._still: Standstill | None = None
+        self._youngest = FIRST
+        """Of those that hold up clusters."""
+        self._free: set[str] = set()
+        """Clusters that nobody holds up."""
+        self._heads: set[tuple[Kind, GroupKey]] = set()
+        """Groups of those that hold up clusters."""
 
     def run(self, state: State) -> list[Plan]:
-        if self._still is not None and self._still.lasts(state):
-            return []
-        self._still = None
-        waiting = line.whole(state)
+        came = self._line.update(state)
         if state.paused_starts:
-            for each in waiting:
-                line.say(each, Reason.PAUSED_STARTS)
+            self._still = None
+            self._line.say(state, lambda _: Reason.PAUSED_STARTS, everybody=came is None)
             return []
-        plans, heads = self._serve(state, waiting)
-        for each in waiting:
-            stands_first = each.group.people and not heads.isdisjoint(_ids(each))
-            line.say(each, Reason.WAITING_CAPACITY if stands_first else Reason.WAITING_TURN)
-        self._still = Standstill(state, heads)
+        before, plans = self._heads, list[Plan]()
+        still = self._still is not None and self._still.lasts(state)
+        if not still or came is None or any(self._may_start(job) for job in came):
+            plans = self._serve(state)
+        self._heads = {_group(state.jobs[job_id]) for job_id in self._still.heads} if self._still is not None else set()
+        self._line.say(state, self._why, everybody=came is None or self._heads != before)
         return plans
 
-    @staticmethod
-    def _serve(state: State, waiting: list[line.Waiting]) -> tuple[list[Plan], set[int]]:
-        """Start one after the other until every cluster is held up. Returns the plans and who holds up clusters."""
+    def _may_start(self, job: Job) -> bool:
+        """Whether somebody who has come into the line is not held up by those at its head."""
+        return (job.submitted, job.id) < self._youngest or not self._free.isdisjoint(job.spec.clusters)
+
+    def _why(self, group: Group) -> Reason:
+        return Reason.WAITING_CAPACITY if (group.kind, group.key) in self._heads else Reason.WAITING_TURN
+
+    def _serve(self, state: State) -> list[Plan]:
+        """Start one after the other until every cluster is held up."""
         plans: list[Plan] = []
-        heads: set[int] = set()
-        free = dict(state.clusters)
-        """Clusters that nobody holds up."""
-        while free and (job := line.oldest(state, waiting)) is not None:
-            clusters = [free[name] for name in job.spec.clusters if name in free]
+        heads: list[int] = []
+        self._free, self._youngest = set(state.clusters), FIRST
+        waiting = list(self._line.alikes())
+        heapify(waiting)
+        while self._free and waiting:
+            age, alike = waiting[0]
+            job = state.jobs[age[1]]
+            clusters = [cluster for cluster in alike.clusters if cluster.spec.name in self._free]
             tried = (moves.start_in(state, cluster, job) for cluster in clusters)
             plan = next((plan for plan in tried if plan is not None), None)
-            if plan is not None:
-                apply(state, plan)
-                plans.append(plan)
+            if plan is None:  # everybody like it is held up: by it, or by somebody older
+                heappop(waiting)
+                if clusters:
+                    heads.append(job.id)
+                    self._youngest = age
+                    self._free.difference_update(cluster.spec.name for cluster in clusters)
                 continue
-            heads.add(job.id)
-            for cluster in clusters:
-                del free[cluster.spec.name]
-            waiting = [each for each in waiting if any(cluster.spec.name in free for cluster in each.clusters)]
-        return plans, heads
+            apply(state, plan)
+            plans.append(plan)
+            following = self._line.after(alike, age)
+            if following is not None:
+                heapreplace(waiting, (following, alike))
+            else:
+                heappop(waiting)
+        self._still = Standstill(state, heads)
+        return plans
 
     def protected(self, attempt: Attempt, now: int) -> bool:
         return True
@@ -67,6 +93,9 @@ class Fifo:
         return moves.usable(state)
 
 
-def _ids(waiting: line.Waiting) -> set[int]:
-    """The first job of each person."""
-    return {jobs[0][1] for jobs in waiting.group.people.values()}
+def _no_length(_: Job) -> int:
+    return 0
+
+
+def _group(job: Job) -> tuple[Kind, GroupKey]:
+    return job.kind, GroupKey(job.leaf, job.spec.priority, shape_of(job.spec))
