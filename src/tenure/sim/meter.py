@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tenure.core.fairshare import Figures, Standing
 from tenure.core.ledger import Kind
-from tenure.core.model import GPU, HOUR, SHARE_ONE
+from tenure.core.model import GPU, HOUR
 from tenure.core.series import Series
 from tenure.core.state import ClusterState, State
 from tenure.reports.records import BudgetHourRow, HourRow
@@ -43,15 +43,13 @@ class Gauge:
 class _Leaf:
     """One leaf of the tree on one cluster."""
 
-    __slots__ = ("delivered", "demand", "denominator", "free", "lost", "used")
+    __slots__ = ("delivered", "demand", "free", "lost", "used")
 
-    def __init__(self, name: str, at: int) -> None:
+    def __init__(self, at: int) -> None:
         self.demand = Gauge(at)
         self.delivered = Gauge(at)
         self.free = Gauge(at)
         self.lost = 0
-        self.denominator = int(SHARE_ONE ** name.count("/"))
-        """As in the tree, which may have lost the leaf."""
         self.used = Series()
         """What is delivered, over the lookback: kept where the ledger does not know it."""
 
@@ -81,11 +79,11 @@ class ClusterMeter:
     def leaf(self, name: str, at: int) -> _Leaf:
         found = self.leaves.get(name)
         if found is None:
-            found = self.leaves[name] = _Leaf(name, at)
+            found = self.leaves[name] = _Leaf(at)
         return found
 
     def configure(self, gpus: int, leaves: Iterable[str], at: int) -> None:
-        """The cluster has ``gpus`` GPUs and these leaves from ``at`` on. Leaves that are gone are kept."""
+        """The cluster has ``gpus`` GPUs and these leaves from ``at`` on. Those that are gone are kept."""
         self.declared.set(at, gpus * GPU)
         for leaf in leaves:
             self.leaf(leaf, at)
@@ -129,25 +127,27 @@ class ClusterMeter:
             self.wanted.take(at),
             self.wanted_unfunded.take(at),
         )
-        standing = Standing(cluster.ledger, state.the_tree(), state.policy, Kind.CHARGED, at)
+        tree = state.the_tree()
+        standing, entitled_now = Standing(cluster.ledger, tree, state.policy, Kind.CHARGED, at), set(tree.leaves())
         budgets = []
         for name, leaf in self.leaves.items():
-            entitled = cluster.ledger.account(name).entitled.window(start, at) // leaf.denominator
             lost, leaf.lost = leaf.lost, 0
             demand, delivered, free = leaf.demand.take(at), leaf.delivered.take(at), leaf.free.take(at)
+            entitled, ratios = 0, (-1, -1)
+            if name in entitled_now:  # else it is gone, or an inner node by now
+                entitled = cluster.ledger.account(name).entitled.window(start, at) // tree.denominator(name)
             if not (entitled or demand or delivered or free or lost):
                 continue
-            figures = self._figures(standing, name, leaf)
-            ratios = (figures.ratio_ppm(), figures.recent_ppm()) if figures is not None else (-1, -1)
+            if name in entitled_now:
+                figures = self._figures(standing, name, leaf)
+                ratios = figures.ratio_ppm(), figures.recent_ppm()
             budgets.append(
                 BudgetHourRow(self.name, start, length, name, entitled, demand, delivered, lost, free, *ratios)
             )
         return row, budgets
 
-    def _figures(self, standing: Standing, name: str, leaf: _Leaf) -> Figures | None:
-        """What its usage ratios are made of; None for a leaf that the tree has no more."""
-        if name not in standing.tree.denominators:
-            return None
+    def _figures(self, standing: Standing, name: str, leaf: _Leaf) -> Figures:
+        """What its usage ratios are made of."""
         if self.by_ledger:
             return standing.figures(name)
         ledger, policy, at = standing.ledger, standing.policy, standing.now
@@ -157,7 +157,7 @@ class ClusterMeter:
             ledger.entitlement(name, policy.lookback, policy.entitlement_floor, at),
             leaf.used.window(at - policy.recent, at),
             ledger.entitlement(name, policy.recent, policy.entitlement_floor, at),
-            leaf.denominator,
+            standing.tree.denominator(name),
         )
 
 
