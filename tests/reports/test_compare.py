@@ -16,7 +16,7 @@ from tenure.reports.differences import (
     BETTER,
     DIFFERENT,
     FIGURES,
-    ONE_SEED,
+    NO_SPREAD,
     TENDENCY,
     WITHIN,
     WORSE,
@@ -54,9 +54,11 @@ def several(key: str, ours: list[float], theirs: list[float]) -> list[Summary]:
         ("unallocated_share", [0.3, 0.4], [0.1, 0.2], DIFFERENT),
         ("m1_delivered", [0.95, 0.99], [0.90, 0.97], TENDENCY),
         ("m1_delivered", [0.95, 0.97], [0.95, 0.96], WITHIN),
-        ("m1_delivered", [0.95, 0.95], [0.95, 0.95], WITHIN),
+        ("m1_delivered", [0.95, 0.95], [0.95, 0.95], NO_SPREAD),
+        ("m1_delivered", [0.99, 0.99], [0.95, 0.95], NO_SPREAD),
+        ("m1_delivered", [0.99, 0.99], [0.95, 0.96], BETTER),
         ("m1_delivered", [0.95, 0.99], [0.97, 0.96], WITHIN),
-        ("m1_delivered", [0.99], [0.5], ONE_SEED),
+        ("m1_delivered", [0.99], [0.5], NO_SPREAD),
     ],
 )
 def test_what_exceeds_the_spread(key: str, ours: list[float], theirs: list[float], kind: str) -> None:
@@ -78,7 +80,23 @@ def test_with_one_seed_nothing_is_said_about_the_spread() -> None:
     comparison = compare([one("a", 1, m1_delivered=0.5), one("b", 1, m1_delivered=0.9)])
     assert "nothing can be said about the spread" in rule(comparison.seeds)
     assert {found.exceeds for found in comparison.findings} == {None}
-    assert list(sentences(comparison, "a", "b")) == [ONE_SEED]
+    assert list(sentences(comparison, "a", "b")) == [NO_SPREAD]
+
+
+def test_when_nothing_depends_on_the_seed_nothing_is_said_about_the_spread() -> None:
+    comparison = compare(several("m1_delivered", [0.9, 0.9, 0.9], [0.5, 0.5, 0.5]))
+    assert comparison.seeds == 3 and not comparison.varies
+    assert {(found.exceeds, found.agree) for found in comparison.findings} == {(None, None)}
+    assert rule(3, varies=False).startswith("Nothing in these runs depends on the seed: all 3 seeds")
+    assert rule(3, varies=False) in markdown(comparison)
+    assert "Mann" not in markdown(comparison) and "mere chance" not in markdown(comparison)
+    assert comparison.warnings == ()
+
+
+def test_a_variant_that_does_not_depend_on_the_seed_is_named() -> None:
+    comparison = compare(several("m1_delivered", [0.9, 0.9, 0.9], [0.5, 0.5, 0.6]))
+    assert comparison.varies
+    assert comparison.warnings == ("Nothing depends on the seed for ours: its seeds are one run, not several.",)
 
 
 def test_the_rule_says_how_often_chance_does_it() -> None:
@@ -111,7 +129,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
 
 
 def test_readers_are_warned() -> None:
-    runs = [one("a", 1), one("a", 2), one("b", 1, complete=False, measured_days=0.5)]
+    runs = [one("a", 1), one("a", 2, jobs=1, occupancy=0.5), one("b", 1, complete=False, measured_days=0.5)]
     first, second, third = compare(runs).warnings
     assert first == "b, seed 1, was interrupted at 2027-01-16T08:00:00Z."
     assert second == "The runs are not equally long: 0.5, 1 measured days."

@@ -49,6 +49,8 @@ def test_the_page_of_metrics_explains_every_key(run: Run) -> None:
     for key in [*found, *found["gpu_hours"]]:
         if not re.search(r"_(wait|decision)_p\d\d_s$|^(wait|decision)_p|_jobs$|_never_started$", key):
             assert f"`{key}`" in page, key
+    for key in (f"{group}wait_p{p}_s" for group in ("", "every_") for p in (50, 90, 99)):
+        assert key in found and f"`{key}`" in page, key
     for group in (*CLASSES, "funded", "every"):
         assert f"`{group}`" in page
 

@@ -62,7 +62,9 @@ def test_waits_to_the_start_and_to_the_decision() -> None:
     assert (found["mid_wait_p90_s"], found["mid_decision_p90_s"]) == (120.0, 60.0)
     assert (found["wait_p50_s"], found["wait_p90_s"], found["funded_jobs"]) == (2.0, 120.0, 4)
     assert (found["unfunded_wait_p50_s"], found["unfunded_decision_p50_s"]) == (3600.0, 3600.0)
-    assert (found["every_wait_p99_s"], found["every_jobs"]) == (3600.0, 5)
+    assert [found[f"every_wait_p{p}_s"] for p in (50, 90, 99)] == [40.0, 3600.0, 3600.0]
+    assert [found[f"wait_p{p}_s"] for p in (50, 90, 99)] == [2.0, 120.0, 120.0]
+    assert found["every_jobs"] == 5
     assert found["large_wait_p90_s"] is None
     assert (found["large_jobs"], found["large_never_started"]) == (0, 0)
 

@@ -168,3 +168,15 @@ def test_notes_tell_everything(tmp_path: Path) -> None:
         "1 jobs: outside the window",
         "2 jobs over 1 days ask for 0.09 x the 8 GPUs",
     ]
+
+
+def test_names_cannot_control_a_terminal(tmp_path: Path) -> None:
+    rows = ["a\x1b[31mb,60,7200,8", "\x07,0,600,1", "plain,0,600,1", "\x1b]0;title,0,600,x\x9b2J"]
+    path = tmp_path / "te\x1bam.csv"
+    path.write_text("job_id,submission_time,duration,num_gpu\n" + "\n".join(rows) + "\n")
+    trace = open_trace(path)
+    assert [job.id for job in trace.jobs] == ["plain", "unknown", "a [31mb"]
+    assert {(job.user, job.team) for job in trace.jobs} == {("te am", "te am")}
+    assert trace.reading.oddities == {"a name with control characters: taken out": 3}
+    assert all(line.isprintable() for line in trace.notes())
+    assert any(line.startswith("bad row: te am.csv line 5: num_gpu is not a number: ") for line in trace.notes())

@@ -26,6 +26,22 @@ def read(reader: Reader, *files: tuple[str, str]) -> tuple[list[TraceJob], Readi
 ITP = "job_id,submission_time,duration,num_gpu\n"
 
 
+@pytest.mark.parametrize("place", [0, 1, 2, 3])
+def test_a_stray_quote_costs_one_row(place: int) -> None:
+    rows = [[f"j{i}", str(i), "600", "1"] for i in range(1, 1001)]
+    rows[499][place] = '"' + rows[499][place]
+    jobs, reading = read(read_itp, ("c.csv", ITP + "".join(",".join(row) + "\n" for row in rows)))
+    assert [job.id for job in jobs] == [f"j{i}" for i in range(1, 1001) if i != 500]
+    assert reading.bad.total() == 1
+    (example,) = reading.examples
+    assert (example.line, example.text) == (501, ",".join(rows[499]))
+
+
+def test_quotes_that_end_are_taken_off() -> None:
+    jobs, reading = read(read_itp, ("c.csv", ITP + '"a,b","60",600,"1"\n\n"c""d",0,600,1\n'))
+    assert [job.id for job in jobs] == ["a,b", 'c"d'] and not reading.bad
+
+
 def test_itp_takes_the_cluster_for_the_team() -> None:
     jobs, reading = read(
         read_itp, ("cluster01.csv", ITP + "a,1999,13423,1\nb,2000,600,64\n"), ("cluster02.csv", ITP + "c,0,601.5,2\n")

@@ -35,7 +35,7 @@ def write_comparison(runs: Iterable[Summary | Run], folder: Path, png: bool = Tr
     page = comparison_page(
         shown,
         about=about(comparison),
-        rule=rule(comparison.seeds),
+        rule=rule(comparison.seeds, varies=comparison.varies),
         warnings=comparison.warnings,
         pairs=[{"heading": f"{v} against {b}", "said": sentences(comparison, b, v)} for b, v in comparison.pairs()],
         labels=[variant.label for variant in comparison.variants],
@@ -72,7 +72,7 @@ def rows(comparison: Comparison) -> dict[str, list[list[str]]]:
 
 def markdown(comparison: Comparison) -> str:
     """The same as the web page, but for the charts."""
-    lines = ["# Comparison", "", _plain(about(comparison)), "", rule(comparison.seeds), ""]
+    lines = ["# Comparison", "", _plain(about(comparison)), "", rule(comparison.seeds, varies=comparison.varies), ""]
     lines += [f"> {_plain(warning)}\n" for warning in comparison.warnings]
     for base, variant in comparison.pairs():
         lines += [f"## {_plain(variant)} against {_plain(base)}", ""]
@@ -97,7 +97,7 @@ def as_json(comparison: Comparison) -> Summary:
     """Everything that the texts are made of."""
     return {
         "about": about(comparison),
-        "rule": rule(comparison.seeds),
+        "rule": rule(comparison.seeds, varies=comparison.varies),
         "warnings": list(comparison.warnings),
         "variants": [
             {

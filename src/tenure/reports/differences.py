@@ -38,13 +38,19 @@ class Variant:
     def listed(self, figure: Figure) -> list[float]:
         return list(self.values(figure).values())
 
+    @property
+    def varies(self) -> bool:
+        """Whether any figure depends on the seed."""
+        return any(len({figure.of(summary) for summary in self.by_seed.values()}) > 1 for figure in FIGURES)
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One figure of ``variant`` against ``base``, over the seeds that both have.
 
     ``shift``: the median of the differences by seed, variant - base. ``exceeds``: whether the ranges are apart, and
-    ``agree``: whether all seeds agree on the sign; None with one seed, when nothing can be said.
+    ``agree``: whether all seeds agree on the sign; None when nothing can be said: with one seed, or when nothing of
+    both variants depends on the seed.
     """
 
     figure: Figure
@@ -72,6 +78,11 @@ class Comparison:
     def seeds(self) -> int:
         return max(len(variant.by_seed) for variant in self.variants)
 
+    @property
+    def varies(self) -> bool:
+        """Whether anything depends on the seed."""
+        return any(variant.varies for variant in self.variants)
+
     def about(self, base: str, variant: str) -> list[Finding]:
         return [found for found in self.findings if (found.base, found.variant) == (base, variant)]
 
@@ -92,7 +103,8 @@ def compare(runs: Iterable[Summary | Run]) -> Comparison:
     for variant in variants:
         base = next(other for other in variants if other.place == variant.place)
         if base is not variant:
-            findings += [found for figure in FIGURES if (found := _find(figure, base, variant)) is not None]
+            varies = base.varies or variant.varies
+            findings += [found for figure in FIGURES if (found := _find(figure, base, variant, varies)) is not None]
     return Comparison(tuple(variants), tuple(findings), tuple(_warnings(variants)))
 
 
@@ -116,15 +128,15 @@ def _variants(summaries: Sequence[Summary]) -> list[Variant]:
     return [Variant(v.label, v.place, dict(sorted(v.by_seed.items()))) for v in found.values()]
 
 
-def _find(figure: Figure, base: Variant, variant: Variant) -> Finding | None:
-    """None when no seed has the figure under both."""
+def _find(figure: Figure, base: Variant, variant: Variant, varies: bool) -> Finding | None:
+    """None when no seed has the figure under both. ``varies``: whether seeds make any difference to these two."""
     ours, theirs = variant.values(figure), base.values(figure)
     seeds = [seed for seed in ours if seed in theirs]
     if not seeds:
         return None
     ours_now, theirs_now = tuple(ours[seed] for seed in seeds), tuple(theirs[seed] for seed in seeds)
     differences = [a - b for a, b in zip(ours_now, theirs_now, strict=True)]
-    several = len(seeds) > 1
+    several = varies and len(seeds) > 1
     apart = min(ours_now) > max(theirs_now) or max(ours_now) < min(theirs_now)
     agree = all(d > 0 for d in differences) or all(d < 0 for d in differences)
     return Finding(
@@ -149,14 +161,23 @@ def _warnings(variants: Sequence[Variant]) -> Iterable[str]:
         yield f"The runs are not equally long: {', '.join(f'{days:g}' for days in lengths)} measured days."
     if len({tuple(variant.by_seed) for variant in variants}) > 1:
         yield "Not every variant has the same seeds: differences are over those that both have."
+    fixed = [variant.label for variant in variants if len(variant.by_seed) > 1 and not variant.varies]
+    if fixed and len(fixed) < len(variants):
+        yield f"Nothing depends on the seed for {', '.join(fixed)}: its seeds are one run, not several."
 
 
-def rule(seeds: int) -> str:
-    """How differences are judged, in words, for so many seeds."""
+def rule(seeds: int, *, varies: bool = True) -> str:
+    """How differences are judged, in words, for so many seeds. ``varies``: whether anything depends on the seed."""
     if seeds < 2:
         return (
             "There is one seed, so nothing can be said about the spread: differences are shown, and none is called "
             "larger than chance."
+        )
+    if not varies:
+        return (
+            f"Nothing in these runs depends on the seed: all {seeds} seeds of each variant give the same figures, so "
+            "they are one run and not several. Nothing can be said about the spread: differences are shown, and none "
+            "is called larger than chance."
         )
     return (
         "A difference exceeds the spread when the ranges over the seeds do not overlap: the lowest seed of one variant "
@@ -167,19 +188,19 @@ def rule(seeds: int) -> str:
     )
 
 
-BETTER, WORSE, DIFFERENT, TENDENCY, WITHIN, ONE_SEED = (
+BETTER, WORSE, DIFFERENT, TENDENCY, WITHIN, NO_SPREAD = (
     "better",
     "worse",
     "different",
     "a tendency: all seeds agree, and the ranges overlap",
     "within the spread",
-    "with one seed only",
+    "without a spread to compare with",
 )
 
 
 def sentences(comparison: Comparison, base: str, variant: str) -> dict[str, list[str]]:
     """What is to be said about ``variant`` against ``base``, by kind of difference. Equal figures are within."""
-    said: dict[str, list[str]] = {kind: [] for kind in (BETTER, WORSE, DIFFERENT, TENDENCY, WITHIN, ONE_SEED)}
+    said: dict[str, list[str]] = {kind: [] for kind in (BETTER, WORSE, DIFFERENT, TENDENCY, WITHIN, NO_SPREAD)}
     for found in comparison.about(base, variant):
         said[_kind(found)].append(_sentence(found))
     return {kind: lines for kind, lines in said.items() if lines}
@@ -187,7 +208,7 @@ def sentences(comparison: Comparison, base: str, variant: str) -> dict[str, list
 
 def _kind(found: Finding) -> str:
     if found.exceeds is None:
-        return ONE_SEED
+        return NO_SPREAD
     if not found.exceeds:
         return TENDENCY if found.agree else WITHIN
     return DIFFERENT if found.better is None else BETTER if found.better else WORSE

@@ -82,9 +82,10 @@ def ratios(run: Run) -> Picture | None:
     heading = title(
         "Usage ratio of each budget", f"{run.policy}; 1 = its allocation; above {TOP_RATIO} cut off; {which}"
     )
+    used_up = "used and was promised" if run.policy == "budgets" else "was delivered"
     text = (
-        "What a budget used and was promised, over what it was entitled to: 1 is just what was budgeted, below it is "
-        "under-served and comes first."
+        f"What a budget {used_up}, over what it was entitled to: 1 is just what was budgeted, below it is under-served"
+        f"{' and comes first' if run.policy == 'budgets' else ''}."
     )
     return picture("ratios", "Usage ratio", text, chart.properties(title=heading), {"points": points})
 

@@ -38,6 +38,11 @@ class BadRow(Exception):
         super().__init__(f"{reason}: {detail}" if detail else reason)
 
 
+def printable(text: str) -> str:
+    """A text from a file, safe to show: what is not printable (control characters, changes of direction) is a space."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text).strip()
+
+
 class End(StrEnum):
     """How a job ended, in the words that the formats have in common."""
 
@@ -136,8 +141,8 @@ class Reading:
         return self.kept + self.left_out.total() + self.bad.total()
 
     def notes(self) -> list[str]:
-        """The account as lines for people."""
-        return list(self._notes())
+        """The account as lines for people, without control characters."""
+        return [printable(line) for line in self._notes()]
 
     def _notes(self) -> Iterator[str]:
         starts = f", from {format_time(self.origin)}" if self.origin is not None else ""

@@ -31,45 +31,29 @@ class Row:
     fields: dict[str, str] | None
 
 
-class _Remembering:
-    """Lines, and the one that was read last: csv does not give it away."""
-
-    def __init__(self, lines: Iterator[str]) -> None:
-        self._lines = lines
-        self.last = ""
-
-    def __iter__(self) -> Iterator[str]:
-        for line in self._lines:
-            self.last = line
-            yield line
-
-
 def csv_rows(source: Source, needed: Iterable[str]) -> Iterator[Row]:
-    """The rows below the header. Raises TraceError when there is no header with the ``needed`` columns."""
-    lines = _Remembering(source.lines)
-    table = csv.reader(lines)
-    header = _header(table)
+    """The rows below the header. Raises TraceError when there is no header with the ``needed`` columns.
+
+    A row is a line, so that a stray quote costs one row and not all that follow: no format has line breaks in fields.
+    """
+    lines = ((number, line) for number, line in enumerate(source.lines, 1) if line.strip("\r\n"))
+    first = next(lines, (0, ""))[1]
+    header = _cells(first) or []
     missing = [name for name in needed if name not in header]
     if missing:
-        raise TraceError(f"{source.name}: no column {', '.join(missing)} in its header {lines.last.strip()[:200]!r}")
-    while True:
-        try:
-            cells = next(table)
-        except StopIteration:
-            return
-        except csv.Error:
-            yield Row(table.line_num, lines.last, None)
-            continue
-        if cells:
-            fields = dict(zip(header, cells, strict=True)) if len(cells) == len(header) else None
-            yield Row(table.line_num, lines.last, fields)
+        raise TraceError(f"{source.name}: no column {', '.join(missing)} in its header {first.strip()[:200]!r}")
+    for number, line in lines:
+        cells = _cells(line)
+        fields = dict(zip(header, cells, strict=True)) if cells is not None and len(cells) == len(header) else None
+        yield Row(number, line, fields)
 
 
-def _header(table: Iterator[list[str]]) -> list[str]:
+def _cells(line: str) -> list[str] | None:
+    """The cells of a line; None when it is no CSV, such as one with a quote that does not end."""
     try:
-        return next((cells for cells in table if cells), [])
+        return next(csv.reader((line,), strict=True), [])
     except csv.Error:
-        return []
+        return None
 
 
 def parsed(

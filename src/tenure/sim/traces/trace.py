@@ -13,7 +13,7 @@ from tenure.sim.traces.budgets import team_budgets
 from tenure.sim.traces.figures import Figures, Supply, describe
 from tenure.sim.traces.files import Source, holds_files, open_sources
 from tenure.sim.traces.options import TraceOptions
-from tenure.sim.traces.records import Reading, TraceError, TraceJob
+from tenure.sim.traces.records import Reading, TraceError, TraceJob, printable
 from tenure.sim.traces.select import select
 from tenure.sim.traces.workload import TraceWorkload
 
@@ -89,7 +89,7 @@ def open_trace(path: Path, format: str | None = None, options: TraceOptions | No
     """
     options = options or TraceOptions()
     reading = Reading(path=path.name)
-    jobs = _distinct(read(path, format, reading), reading)
+    jobs = _distinct(_named(read(path, format, reading), reading), reading)
     if reading.dated and jobs:
         reading.origin = min(job.submitted for job in jobs) // DAY * DAY
     selection = select(jobs, options, reading.origin)
@@ -156,6 +156,17 @@ def _detected(source: Source) -> tuple[str | None, str]:
 def _is_swf(line: str) -> bool:
     fields = line.split()
     return len(fields) == len(swf.FIELDS) and all(field.lstrip("-").replace(".", "", 1).isdigit() for field in fields)
+
+
+def _named(jobs: Iterable[TraceJob], reading: Reading) -> Iterator[TraceJob]:
+    """Names of people, teams and jobs as they may be shown: they go into tables, pages and terminals."""
+    for job in jobs:
+        if job.id.isprintable() and job.user.isprintable() and job.team.isprintable():
+            yield job
+        else:
+            reading.oddities["a name with control characters: taken out"] += 1
+            clean = [printable(name) or "unknown" for name in (job.id, job.user, job.team)]
+            yield replace(job, id=clean[0], user=clean[1], team=clean[2])
 
 
 def _distinct(jobs: Iterable[TraceJob], reading: Reading) -> list[TraceJob]:
