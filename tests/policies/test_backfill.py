@@ -225,6 +225,19 @@ def test_who_was_held_is_backfilled_when_it_comes_back() -> None:
     assert held in world.running()
 
 
+def test_an_older_job_that_comes_back_takes_the_reservation_over() -> None:
+    world = under(4)
+    there = {send(world, 8, 4 * HOUR, 3)}
+    older = send(world, 8, HOUR, 3, hold="ann")
+    send(world, 8, HOUR, 4)  # at 4:00, with nothing left over
+    other = send(world, 8, 5 * HOUR)
+    assert world.running() == there
+    world.release(older)  # at 4:00, too, and one host is left over
+    assert world.running() == there | {other}
+    world.advance(4 * HOUR)
+    assert older in world.running()
+
+
 def test_a_job_reserves_where_it_can_start_first() -> None:
     clusters = [Cluster("main", hosts(2)), Cluster("aux", hosts(2, prefix="x"))]
     world = Under(Backfill(), clusters, SHARES)

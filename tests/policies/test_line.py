@@ -10,8 +10,10 @@ from tenure.core.events import Released
 from tenure.core.lifecycle import JobState
 from tenure.core.model import HOUR, MINUTE, Cluster, HostState
 from tenure.core.reasons import Reason
-from tenure.policies import by_name
+from tenure.core.state import Job, State
+from tenure.policies import by_name, line
 from tenure.policies.fifo import Fifo
+from tenure.policies.line import waits
 
 LINES = ("fifo", "backfill")
 SHARES = {"lab/a": 0.5, "lab/b": 0.5}
@@ -96,6 +98,28 @@ def test_the_head_of_the_line_may_go_away(name: str) -> None:
     assert behind in world.running()
 
 
+@pytest.mark.parametrize("name", LINES)
+def test_a_pass_looks_at_those_who_came_and_at_the_head_not_at_the_line(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = under(name, 2)
+    there, ends = world.submit("lab/a", 8, timeout=HOUR), world.submit("lab/a", 4, timeout=HOUR)
+    world.submit("lab/a", 4, timeout=HOUR)
+    head = world.submit("lab/b", 8, replicas=2)
+    world.step(*(world.queue("lab/a", 8, timeout=30 * HOUR, user=f"user{n % 7}") for n in range(200)))
+    looked_at: list[int] = []
+
+    def counting(state: State, job: Job | None) -> bool:
+        looked_at.append(job.id if job is not None else 0)
+        return waits(state, job)
+
+    monkeypatch.setattr(line, "waits", counting)
+    last = world.submit("lab/a", 8, timeout=30 * HOUR)
+    world.finish(ends)
+    assert there in world.running() and world.job_state(head) is world.job_state(last) is JobState.QUEUED
+    assert 0 < len(looked_at) < 20
+
+
 # ---- first come, first served
 
 
@@ -111,6 +135,7 @@ def test_a_head_that_does_not_fit_holds_up_everybody() -> None:
     assert world.rules.withheld(world.state) == 8
     world.finish(first)
     assert world.running() == {head}
+    assert [world.parked(job) for job in behind] == [Reason.WAITING_CAPACITY, Reason.WAITING_TURN]
     world.finish(head)
     assert world.running() == set(behind)
 

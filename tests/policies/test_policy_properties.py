@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import NamedTuple
 
 import pytest
@@ -231,3 +232,16 @@ def test_what_a_policy_promises_holds_whatever_happens(
         chaos.step(after, todo)
     chaos.settle()
     assert all(job.state is not JobState.QUEUED for job in chaos.world.ended.values())
+
+
+@pytest.mark.parametrize("name", ["fifo", "backfill"])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_long_line_is_served_as_by_somebody_who_remembers_nothing(name: str, seed: int) -> None:
+    """Many wait, of a few shapes and lengths, in two clusters; they come, end, are held, let go and cancelled."""
+    rng, chaos = Random(seed), Chaos(name, 1 + 2 * seed)
+    often = ("submit",) * 12 + ("exit",) * 8 + ("hold", "release", "release", "cancel", "priority", "host", "mend")
+    for step in range(40):
+        kinds = ["submit"] * 30 if step == 0 else [rng.choice(often) for _ in range(rng.randrange(4))]
+        todo = [Command(kind, *(rng.randrange(720) for _ in range(3))) for kind in kinds]
+        chaos.step(rng.choice((0, SECOND, MINUTE, 20 * MINUTE, 3 * HOUR)), todo)
+    assert len(chaos.world.state.jobs) > len(chaos.world.state.attempts)
