@@ -169,6 +169,6 @@ def lab_of(preset: str = "published", gpus: int = 256, seed: int = 1) -> Lab:
 
 
 @cache
-def lived(preset: str, gpus: int = 256, days: int = 11) -> Pool:
-    """A pool after some days of a preset: look, but do not run it on."""
-    return Pool(Researchers(lab_of(preset, gpus)), gpus).run(days * DAY)
+def lived(preset: str, seed: int = 1) -> Pool:
+    """A pool of 256 GPUs after 14 days of a preset: look, but do not run it on."""
+    return Pool(Researchers(lab_of(preset, 256, seed)), 256).run(14 * DAY)

@@ -31,11 +31,19 @@ JOBS_BY_KIND = {"evaluation": 64.9, "sft": 14.9, "other": 14.6, "mllm": 2.9, "de
 TIME_BY_KIND = {"pretrain": 69.5, "mllm": 8.6, "other": 7.6, "sft": 6.4, "evaluation": 6.2, "debug": 1.7}
 
 
+SEEDS = (1, 2, 3)
+"""A few large jobs have most of the GPU time of a fortnight, so one seed says little about it."""
+
+
 @pytest.fixture(scope="module")
-def ended() -> list[Entry]:
+def pools() -> list[Pool]:
+    return [lived("published", seed) for seed in SEEDS]
+
+
+@pytest.fixture(scope="module")
+def ended(pools: list[Pool]) -> list[Entry]:
     """All that was submitted after the first three days and has run."""
-    pool = lived("published")
-    return [e for e in pool.jobs if e.ended and e.ran and e.submitted > pool.begun + 3 * DAY]
+    return [e for pool in pools for e in pool.jobs if e.ended and e.ran and e.submitted > pool.begun + 3 * DAY]
 
 
 def distance(durations: Sequence[int], curve: Curve) -> float:
@@ -54,11 +62,16 @@ def size_distance(entries: Sequence[Entry]) -> float:
     return max(abs(100 * bisect_right(sizes, size) / len(sizes) - percent) for size, percent in pairs)
 
 
-def percent_by_kind(entries: Sequence[Entry], weight: Callable[[Entry], int]) -> dict[str, float]:
-    weights = Counter[str]()
-    for entry in entries:
-        weights[entry.work.kind] += weight(entry)
-    return {kind: 100 * weight / weights.total() for kind, weight in weights.items()}
+def percent(weights: Counter[str]) -> dict[str, float]:
+    return {name: 100 * weight / weights.total() for name, weight in weights.items()}
+
+
+def gpu_time(pools: Sequence[Pool], of: Callable[[Entry], str]) -> Counter[str]:
+    used = Counter[str]()
+    for pool in pools:
+        for entry in pool.jobs:
+            used[of(entry)] += pool.used(entry)
+    return used
 
 
 def test_durations_are_those_published(ended: list[Entry]) -> None:
@@ -84,42 +97,35 @@ def test_durations_of_each_kind_are_those_published(ended: list[Entry], kind: st
 
 
 def test_gpu_counts_are_those_published(ended: list[Entry]) -> None:
-    assert size_distance(ended) < 8
+    assert size_distance(ended) < 10
 
 
-def test_kinds_have_the_published_parts(ended: list[Entry]) -> None:
-    pool = lived("published")
-    jobs = percent_by_kind(ended, lambda entry: 1)
-    time = percent_by_kind(pool.jobs, pool.used)
-    for kind, percent in JOBS_BY_KIND.items():
-        assert abs(jobs[kind] - percent) < 15, kind
-    for kind, percent in TIME_BY_KIND.items():
-        assert abs(time[kind] - percent) < 15, kind
-    assert max(jobs, key=jobs.__getitem__) == "evaluation"
-    assert max(time, key=time.__getitem__) == "pretrain"
+def test_kinds_have_the_published_parts(pools: list[Pool], ended: list[Entry]) -> None:
+    jobs = percent(Counter(entry.work.kind for entry in ended))
+    time = percent(gpu_time(pools, lambda entry: entry.work.kind))
+    for kind, wanted in JOBS_BY_KIND.items():
+        assert abs(jobs[kind] - wanted) < 18, kind
+    for kind, wanted in TIME_BY_KIND.items():
+        assert abs(time[kind] - wanted) < 10, kind
 
 
-def test_jobs_end_as_published(ended: list[Entry]) -> None:
-    """49.7 % completed, 7.5 % cancelled, 42.9 % failed; 66 % of the GPU time was cancelled."""
-    done = [entry for entry in ended if entry.state != "preempted"]
-    states = Counter(entry.state for entry in done)
-    assert abs(100 * states["succeeded"] / len(done) - 49.7) < 8
-    assert abs(100 * states["cancelled"] / len(done) - 7.5) < 3
-    assert abs(100 * states["failed"] / len(done) - 42.9) < 8
-    time = Counter[str]()
-    for entry in lived("published").jobs:
-        time[entry.state] += lived("published").used(entry) if entry.ended else 0
-    assert max(time, key=time.__getitem__) == "cancelled"
+def test_jobs_end_as_published(pools: list[Pool], ended: list[Entry]) -> None:
+    """49.7 % completed, 7.5 % cancelled, 42.9 % failed; of the GPU time 21.2, 66.4 and 12.4 %."""
+    states = percent(Counter(entry.state for entry in ended if entry.state != "preempted"))
+    for state, wanted in (("succeeded", 49.7), ("cancelled", 7.5), ("failed", 42.9)):
+        assert abs(states[state] - wanted) < 8, state
+    time = gpu_time(pools, lambda entry: entry.state)
+    assert time["cancelled"] > time["succeeded"] > time["failed"]
 
 
-def test_few_people_use_much_of_the_gpu_time() -> None:
-    """Helios: the top 5 % of people use 46 to 61 % of it, the top 25 % 88 to 94 %."""
-    pool, used = lived("published"), Counter[int]()
-    for entry in pool.jobs:
-        used[entry.work.owner] += pool.used(entry)
-    ordered = [time for _, time in used.most_common()]
-    assert 0.30 < sum(ordered[:8]) / sum(ordered) < 0.65
-    assert 0.72 < sum(ordered[:38]) / sum(ordered) < 0.96
+def test_few_people_use_much_of_the_gpu_time(pools: list[Pool]) -> None:
+    """Helios, in months: the top 5 % of people use 46 to 61 % of it, the top 25 % 88 to 94 %. More in a fortnight."""
+    parts = []
+    for pool in pools:
+        used = [time for _, time in gpu_time([pool], lambda entry: entry.work.spec.user).most_common()]
+        parts.append((sum(used[:8]) / sum(used), sum(used[:38]) / sum(used)))
+    assert 0.40 < sum(first for first, _ in parts) / len(parts) < 0.80
+    assert 0.80 < sum(second for _, second in parts) / len(parts) < 0.97
 
 
 def test_a_lab_that_does_other_work_is_found_out() -> None:

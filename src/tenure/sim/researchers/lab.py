@@ -97,11 +97,12 @@ class Habits:
     is missing from their demand. ``long_wait``: after a longer one the next launch is smaller or its contract shorter;
     after one below ``short_wait`` they go back. ``saved_from``: whoever plans a longer run makes it resumable, since
     no contract protects it to its end. ``patience``: the median time until a waiting launch is given up;
-    ``try_patience``: a try. ``rest_max``: how long a launch that was too large for a person's demand keeps them from
-    another such one, at most; ``slack``: but for when the lab asks for less than this part of
-    what it usually does. ``timeouts``: the fraction of jobs with one. ``mend``: the fraction of failed launches
-    that are mended and launched again. ``large``: jobs of at least this part of a cluster run for ``large_median``,
-    with the deviation ``large_sigma`` of the logarithm, between ``large_min`` and ``large_max``.
+    ``try_patience``: a try. ``slack``: while the whole lab asks for less than this part of what it usually does, a
+    launch may be too large for a person's demand at any time; otherwise it keeps them from another such one until their
+    demand is back at its mean, for ``rest_max`` at most. ``timeouts``: the fraction of jobs with one. ``mend``: the
+    fraction of failed launches that are mended and launched again. ``large``: jobs of at least this part of a cluster
+    run for ``large_median``, with the deviation ``large_sigma`` of the logarithm, between ``large_min`` and
+    ``large_max``.
     """
 
     zipf: float = 2.0
@@ -142,8 +143,8 @@ class Lab:
     programs: tuple[Program, ...] = PROGRAMS
     people: int = 150
     seed: int = 1
-    charged: float = 0.86
-    free: float = 2.1
+    charged: float = 0.84
+    free: float = 2.0
     kinds: tuple[Kind, ...] = KINDS
     rhythm: Rhythm = field(default_factory=Rhythm)
     seasons: tuple[Season, ...] = SEASONS
