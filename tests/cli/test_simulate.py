@@ -14,7 +14,12 @@ from typing import Any
 
 import pytest
 
+from tenure.cli.errors import CliError
 from tenure.cli.simulation import completion
+from tenure.cli.simulation.folders import check_folder, ready_folder
+from tenure.cli.simulation.options import RunOptions, days_ms
+from tenure.cli.simulation.running import timed
+from tenure.sim.months import month_of
 
 ASKED = (
     "policy seed gpus days jobs events wall_s m1_delivered m1_strict m1_worst m1_worst_week m3_delivered budgets_at_95 "
@@ -37,6 +42,10 @@ def simulate(*words: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tenure", "simulate", *map(str, words)]
     environment = {**os.environ, "COLUMNS": "160", "NO_COLOR": "1"}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS, check=False)
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.replace("│", " ").split())
 
 
 def summaries(folder: Path) -> list[dict[str, Any]]:
@@ -101,6 +110,8 @@ def test_a_trace_is_replayed_and_its_bad_rows_are_told(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "bad row" in done.stderr and "oops" in done.stderr
     assert "oops" in (out / "notes.txt").read_text()
+    assert "oops" not in done.stdout  # it was told before
+    assert all(any("oops" in note for note in one["notes"]) for one in summaries(out))
     assert [(one["policy"], one["jobs"]) for one in summaries(out)] == [("budgets", 3), ("fifo", 3), ("backfill", 3)]
 
 
@@ -148,6 +159,137 @@ def test_ctrl_c_keeps_what_was_done(tmp_path: Path) -> None:
     assert all((out / f"budgets-seed{one['seed']}" / "jobs.csv").is_file() for one in found)
 
 
+def test_ctrl_c_without_a_folder_shows_what_was_done() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tenure", "simulate", "month", "--gpus", "64", "--days", "300"],
+        env={**os.environ, "FORCE_COLOR": "1", "COLUMNS": "160", "TERM": "xterm"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    seen = ""
+    while "days/s" not in seen:
+        seen += process.stderr.read(64)
+    os.killpg(process.pid, signal.SIGINT)
+    shown, rest = process.communicate(timeout=HANGS)
+    assert process.returncode == 130
+    assert "delivered of what was owed" in shown and "broken off before its end" in shown
+    assert "interrupted" in rest and "Traceback" not in rest
+
+
+def test_what_was_run_is_recorded_and_other_work_is_not_compared(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = (
+        "month --gpus 16 --days 0.1 --people 20 --cluster west=8 --host-faults 0 --set cap_percent=50 --set recent=9h"
+    )
+    done = simulate(*words.split(), "--policy", "budgets,priority", "--no-report", "--out", out)
+    assert done.returncode == 0, done.stderr
+    budgets, priority = summaries(out)
+    assert budgets["workload"] == priority["workload"] == "published (west=8, people=20, days=0.1, host-faults=0)"
+    assert (budgets["settings"], priority["settings"]) == ({"recent": "9h"}, {"cap_percent": "50"})
+    assert sorted(path.name for path in out.glob("*/run.json")) == ["run.json"] * 2
+    assert (out / "budgets-seed0").is_dir() and (out / "priority-seed0").is_dir()
+    (out / "budgets-seed0" / "jobs.csv").unlink()  # tables are not needed
+    twice = simulate("compare", out / "budgets-seed0", out / "budgets-seed0", "--out", tmp_path / "again")
+    assert twice.returncode == 2 and "two runs of budgets with seed 0: name every run once" in one_line(twice.stderr)
+    (out / "budgets-seed0" / "summary.json").unlink()
+    broken = simulate("compare", out, "--out", tmp_path / "again")
+    assert broken.returncode == 2 and "its summary.json is not that of a run" in one_line(broken.stderr)
+
+
+def test_seeds_draw_from_a_trace_what_is_drawn(tmp_path: Path) -> None:
+    rows = [f"{i} {60 * i} -1 600 4 -1 -1 4 7200 -1 1 1 {1 + i % 2} 1 -1 1 -1 -1 -1".split() for i in range(1, 41)]
+    log = tmp_path / "some.swf"
+    log.write_text("; Version: 2.2\n; MaxProcs: 16\n" + "".join(" ".join(row[:18]) + "\n" for row in rows))
+    words: list[str | Path] = [
+        "trace",
+        log,
+        "--seeds",
+        "2",
+        "--no-report",
+        "--days",
+        "0.2",
+        "--host-faults",
+        "0",
+        "--out",
+    ]
+    done = simulate(*words, tmp_path / "half", "--thin", "0.5")
+    assert done.returncode == 0, done.stderr
+    jobs = [(tmp_path / "half" / f"budgets-seed{seed}" / "jobs.csv").read_text() for seed in (0, 1)]
+    assert jobs[0] != jobs[1]
+    first, second = summaries(tmp_path / "half")
+    assert first["gpus"] == second["gpus"]
+    assert first["workload"] == second["workload"] == "some.swf (thin=0.5, days=0.2, host-faults=0)"
+    assert "every seed replays the same jobs" not in done.stderr
+
+    alone = simulate(*words, tmp_path / "alone", "--thin", "0.5", "--first-seed", "1")
+    assert alone.returncode == 0, alone.stderr
+    assert (tmp_path / "alone" / "budgets-seed1" / "jobs.csv").read_text() == jobs[1]
+
+    done = simulate(*words, tmp_path / "whole", "--gpus", "16")
+    assert "every seed replays the same jobs" in one_line(done.stderr)
+
+
+def test_a_log_can_be_replaced_and_only_what_was_written_here(tmp_path: Path) -> None:
+    earlier, run = tmp_path / "summary.json", tmp_path / "log"
+    earlier.write_text("[]")
+    run.mkdir()
+    for name in ("run.json", "jobs.csv"):
+        (run / name).write_text("")
+    with pytest.raises(CliError, match="add --force"):
+        check_folder(tmp_path, force=False)
+    mine = run / "thoughts.txt"
+    mine.write_text("years of work")
+    with pytest.raises(CliError, match=r"it has other files in it \(log/thoughts.txt\)"):
+        ready_folder(tmp_path, force=True)
+    assert earlier.exists() and mine.exists()
+    mine.unlink()
+    ready_folder(tmp_path, force=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["budgets", "charts/report.pdf", "budgets-seed0/deep/run.json", "summary.csv"])
+def test_nothing_else_is_taken_away(tmp_path: Path, name: str) -> None:
+    (tmp_path / "summary.json").write_text("[]")
+    other = tmp_path / name
+    other.parent.mkdir(parents=True, exist_ok=True)
+    other.write_text("years of work")
+    with pytest.raises(CliError, match="it has other files in it"):
+        ready_folder(tmp_path, force=True)
+    assert other.exists() and (tmp_path / "summary.json").exists()
+
+
+def test_a_run_that_failed_at_once_does_not_block_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("3 rows were bad")
+    (tmp_path / "budgets-seed0").mkdir()
+    ready_folder(tmp_path, force=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_results_stay_when_what_replaces_them_cannot_be_run(tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text("[]")
+    for words in ("month --people 10", "month --days nan", "month --set lookback=6h"):
+        done = simulate(*words.split(), "--force", "--out", tmp_path)
+        assert done.returncode == 2 and (tmp_path / "summary.json").exists()
+
+
+@pytest.mark.parametrize("days", [float("nan"), float("inf")])
+def test_numbers_that_are_none_are_refused_whatever_the_parser_lets_through(days: float) -> None:
+    with pytest.raises(CliError, match="write a number of days"):
+        days_ms(days)
+
+
+@pytest.mark.parametrize(
+    ("given", "length", "warmup"),
+    [(None, 30 * 24, 72), (None, 25, 2), (None, 9, 0), ("90m", 5, 1.5), ("24h", 25, 24)],
+)
+def test_warm_ups_leave_whole_hours_to_measure(given: str | None, length: float, warmup: float) -> None:
+    made = timed(RunOptions(warmup=given), month_of("published", {"main": 16}), round(length * 3_600_000))
+    assert (made.duration, made.warmup) == (length * 3_600_000, warmup * 3_600_000)
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -160,6 +302,17 @@ def test_ctrl_c_keeps_what_was_done(tmp_path: Path) -> None:
         ("month --set grace=1m,2m", "to try several: --vary"),
         ("month --vary lookback", "write NAME=VALUE"),
         ("month --days 1 --warmup 2d", "warmup = 2d: nothing would be left to measure"),
+        ("month --days 0.1 --warmup 90m", "warmup = 90m: nothing would be left to measure of 2h24m"),
+        ("month --days 0.02", "days = 0.02: nothing would be left to measure"),
+        ("month --days nan", "days"),
+        ("month --days inf", "days"),
+        ("month --people 10", "people = 10: 10 people are too few for 15 budgets"),
+        ("month --cluster West=8", "use lowercase letters"),
+        ("month --cluster west=8 --cluster west=16", "give each cluster its own name"),
+        ("month --set lookback=6h", "max_min_runtime = 8h: from 1s to 6h (the lookback)"),
+        ("month --set kill_timeout=0", "kill_timeout = 0: from 1s to 1h"),
+        ("month --policy fifo --set recent=2h", "recent: it changes nothing under fifo; it is a setting of budgets"),
+        ("month --set cap_percent=150", "it is a setting of priority"),
         ("month --window 5d", "window = 5d: write FROM..TO"),
         ("month --host-faults soon", "host-faults = soon"),
         ("month --cluster west", "cluster = west: write NAME=GPUS"),
@@ -168,6 +321,11 @@ def test_ctrl_c_keeps_what_was_done(tmp_path: Path) -> None:
         ("compare nowhere --out x", "no simulated run is there"),
         ("report nowhere", "no simulated run is there"),
         ("trace nowhere.csv --rule 8,1h", "rule = 8,1h: write GPUS,RUNTIME,MIN_RUNTIME,yes|no"),
+        ("trace nowhere.csv --rule 8,1x,15m,yes", "rule = 1x:"),
+        ("trace nowhere.csv --budget itp=x/y", "budget = itp=x/y: budgets of a trace are not nested"),
+        ("trace nowhere.csv --budget itp=share", "budget = itp=share: share is a setting; choose another name"),
+        ("trace nowhere.csv --shares a=0.5,x/y=0.5", "shares = a=0.5,x/y=0.5: budgets of a trace are not nested"),
+        ("trace nowhere.csv --thin nan", "thin"),
         ("trace nowhere.csv --cut 5", "write FROM..TO"),
         ("trace nowhere.csv --shares unfair", "unfair"),
     ],
@@ -175,7 +333,7 @@ def test_ctrl_c_keeps_what_was_done(tmp_path: Path) -> None:
 def test_errors_name_the_field_the_value_and_what_would_do(words: str, says: str) -> None:
     done = simulate(*words.split())
     assert done.returncode == 2, done.stdout
-    assert says in " ".join(done.stderr.split())
+    assert says in one_line(done.stderr)
     assert "Traceback" not in done.stderr
 
 
@@ -194,5 +352,6 @@ def test_policies_are_listed() -> None:
 def test_the_shell_completes_policies_settings_and_formats() -> None:
     assert completion.policies("budgets,p") == ["budgets,priority"]
     assert completion.settings("look") == ["lookback="]
+    assert completion.settings("cap_") == ["cap_percent=", "cap_least="]
     assert completion.mixes("sat") == ["saturated"]
     assert completion.formats("s") == ["sacct", "supercloud", "swf"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 from dataclasses import replace
@@ -17,6 +18,7 @@ from tenure.core.model import DAY, HOUR, MINUTE
 from tenure.reports import tables
 from tenure.sim.runner import Order, Summary, Tick, execute, run_all, write_summaries
 from tenure.sim.setup import Setup
+from tenure.sim.work import Workload
 
 
 def busy(seed: int) -> Setup:
@@ -24,6 +26,12 @@ def busy(seed: int) -> Setup:
         (i * MINUTE, work(("lab/a", "lab/b")[i % 2], 8, HOUR, min_runtime=(0, HOUR)[i % 3 > 0])) for i in range(900)
     ]
     return replace(setup_of([]), workload=partial(script, jobs, ()), seed=seed, duration=2 * DAY)
+
+
+def signalled(number: signal.Signals, seed: int) -> Workload:
+    """A workload whose process gets a signal when it begins."""
+    os.kill(os.getpid(), number)
+    return script([], (), seed)
 
 
 def without_clock(summary: Summary) -> Summary:
@@ -76,6 +84,47 @@ def test_ctrl_c_keeps_what_a_single_process_has_done(tmp_path: Path) -> None:
     found = interrupted(tmp_path, 1)
     assert list(found) == [0] and found[0]["complete"] is False
     assert (tmp_path / "run0" / "summary.json").is_file()
+
+
+def test_a_second_ctrl_c_ends_at_once_and_leaves_no_process(tmp_path: Path) -> None:
+    orders = [Order(i, replace(busy(i), duration=2000 * DAY), tmp_path / f"run{i}") for i in range(2)]
+    before = signal.getsignal(signal.SIGINT)
+
+    def seen(tick: Tick) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_all(orders, 2, seen, lambda number, summary: None)
+    assert multiprocessing.active_children() == []
+    assert not list(tmp_path.glob("*/run.json"))
+    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+
+
+def test_the_processes_of_runs_never_see_ctrl_c() -> None:
+    orders = [Order(0, replace(busy(0), workload=partial(signalled, signal.SIGINT)), None), Order(1, busy(1), None)]
+    found: dict[int, Summary] = {}
+    assert run_all(orders, 1, lambda tick: None, found.__setitem__)
+    assert [found[i]["complete"] for i in (0, 1)] == [True, True]
+
+
+def test_a_process_that_dies_is_told() -> None:
+    orders = [Order(0, replace(busy(0), workload=partial(signalled, signal.SIGKILL)), None)]
+    with pytest.raises(RuntimeError, match="the process of budgets-seed0 ended with exit code -9"):
+        run_all(orders, 1, lambda tick: None, lambda number, summary: None)
+
+
+def test_each_run_has_memory_of_its_own() -> None:
+    taken = bytearray(300 << 20)
+    found: dict[int, Summary] = {}
+    assert run_all([Order(0, busy(0), None)], 1, lambda tick: None, found.__setitem__)
+    assert taken and 10 < found[0]["peak_mib"] < 300
+
+
+def test_notes_of_a_setup_reach_its_tables(tmp_path: Path) -> None:
+    execute(Order(0, replace(busy(0), notes=("3 rows were bad",)), tmp_path / "run"), lambda tick: True)
+    assert tables.read_run(tmp_path / "run").notes == ["3 rows were bad"]
 
 
 def test_what_a_run_raises_reaches_the_caller(tmp_path: Path) -> None:

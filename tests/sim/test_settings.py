@@ -1,42 +1,95 @@
-"""What may be varied, and what is said about what may not."""
+"""What may be varied, what follows from it, and what is said about what may not."""
 
 from __future__ import annotations
 
-import pytest
-from sim_kit import setup_of
+from collections.abc import Sequence
+from dataclasses import replace
 
-from tenure.core.model import DAY, HOUR, MINUTE
-from tenure.sim.settings import SETTINGS, SettingError, parse_assignment, varied, with_setting
+import pytest
+from sim_kit import setup_of, simulate, work
+
+from tenure.core.model import DAY, HOUR, MINUTE, SECOND
+from tenure.policies import NAMES
+from tenure.sim.settings import SETTINGS, SettingError, heeds, parse_assignment, varied, with_settings
+from tenure.sim.setup import Setup
 
 BASE = setup_of([])
+Choices = Sequence[tuple[str, Sequence[str]]]
 
 
-def test_every_setting_changes_what_it_names() -> None:
-    for name in SETTINGS:
-        value = "7" if name == "evictions_per_minute" else "7m"
-        changed = with_setting(BASE, name, value)
-        assert changed != BASE
-        assert (changed.scheduling == BASE.scheduling) != (changed.clusters == BASE.clusters)
+def all_of(policies: Sequence[str], given: Sequence[tuple[str, str]] = (), choices: Choices = ()) -> list[Setup]:
+    return list(varied(lambda seed: BASE, policies, [0], given, choices))
+
+
+COUNTS = dict.fromkeys(("evictions_per_minute", "cap_percent", "cap_least"), "7")
+VALUES = {**COUNTS, "lookback": "9h", "unallocated_grace": "7s"}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_setting_changes_what_it_names_under_some_policy(name: str) -> None:
+    policy = next(policy for policy in NAMES if heeds(policy, name))
+    value = VALUES.get(name, "7m")
+    changed = with_settings(replace(BASE, policy=policy), [(name, value)])
+    parts = ("scheduling", "clusters", "options")
+    assert sum(getattr(changed, part) != getattr(BASE, part) for part in parts) == 1
+    assert changed.settings == ((name, value),)
+    run, _ = simulate(replace(changed, workload=setup_of([(0, work())]).workload, duration=2 * HOUR))
+    assert run.settings == {name: value} and run.jobs[0].state == "succeeded"
 
 
 def test_settings_reach_the_core_in_its_units() -> None:
-    changed = with_setting(with_setting(BASE, "lookback", "14d"), "max_min_runtime", "4h")
+    changed = with_settings(BASE, [("lookback", "14d"), ("max_min_runtime", "4h")])
     assert changed.scheduling.lookback == 14 * DAY
     assert changed.clusters[0].min_runtime_max == 4 * HOUR
-    assert with_setting(BASE, "grace", "1m").clusters[0].max_grace == MINUTE
-    assert with_setting(BASE, "preemption_margin", "0").scheduling.preemption_margin == 0
+    assert with_settings(BASE, [("grace", "1m")]).clusters[0].max_grace == MINUTE
+    assert with_settings(BASE, [("preemption_margin", "0")]).scheduling.preemption_margin == 0
+
+
+def test_what_is_not_set_follows_what_is() -> None:
+    short = with_settings(BASE, [("lookback", "30m"), ("max_min_runtime", "20m")]).scheduling
+    assert (short.recent, short.entitlement_floor, short.preemption_margin) == (30 * MINUTE,) * 3
+    again = with_settings(BASE, [("lookback", "14d")]).scheduling
+    assert (again.recent, again.entitlement_floor) == (DAY, 8 * HOUR)
+    cluster = with_settings(BASE, [("max_min_runtime", "2m"), ("grace", "5s")]).clusters[0]
+    assert cluster.min_runtime_floor == cluster.default_min_runtime == 2 * MINUTE
+    assert cluster.unallocated_grace == 5 * SECOND
+    assert with_settings(BASE, [("min_runtime_floor", "9h")]).clusters[0].min_runtime_max == 9 * HOUR
 
 
 def test_every_combination_is_tried_and_named() -> None:
-    made = list(varied(BASE, [("lookback", ("3d", "7d")), ("grace", ("0", "5m"))]))
+    made = all_of(["budgets"], [("start_timeout", "9m")], [("lookback", ("3d", "7d")), ("grace", ("0", "5m"))])
     assert [setup.settings for setup in made] == [
-        (("lookback", "3d"), ("grace", "0")),
-        (("lookback", "3d"), ("grace", "5m")),
-        (("lookback", "7d"), ("grace", "0")),
-        (("lookback", "7d"), ("grace", "5m")),
+        (("start_timeout", "9m"), ("lookback", "3d"), ("grace", "0")),
+        (("start_timeout", "9m"), ("lookback", "3d"), ("grace", "5m")),
+        (("start_timeout", "9m"), ("lookback", "7d"), ("grace", "0")),
+        (("start_timeout", "9m"), ("lookback", "7d"), ("grace", "5m")),
     ]
     assert made[1].label == "budgets-lookback=3d-grace=5m-seed0"
-    assert list(varied(BASE, [])) == [BASE]
+
+
+def test_policies_get_the_settings_that_they_heed_and_run_once_for_others() -> None:
+    made = all_of(["budgets", "priority"], [("recent", "12h")], [("cap_percent", ("100", "150"))])
+    assert [setup.label for setup in made] == [
+        "budgets-seed0",
+        "priority-cap_percent=100-seed0",
+        "priority-cap_percent=150-seed0",
+    ]
+    assert [setup.settings for setup in made][0::2] == [(("recent", "12h"),), (("cap_percent", "150"),)]
+    assert made[0].options == {} and made[2].options == {"cap_percent": 150}
+    assert made[0].scheduling.recent == 12 * HOUR and made[2].scheduling.recent == DAY
+
+
+def test_seeds_have_their_own_bases() -> None:
+    made = list(varied(lambda seed: replace(BASE, title=f"work {seed}"), ["fifo", "budgets"], [3, 4]))
+    assert [(setup.policy, setup.seed, setup.title) for setup in made] == [
+        (policy, seed, f"work {seed}") for policy in ("fifo", "budgets") for seed in (3, 4)
+    ]
+
+
+def test_a_lookback_where_it_hardly_matters_is_noted() -> None:
+    budgets, fifo = all_of(["budgets", "fifo"], [("lookback", "3d")])
+    assert budgets.notes == ()
+    assert fifo.notes == ("under fifo the lookback changes nothing but which contracts are too large to be admitted",)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +98,7 @@ def test_every_combination_is_tried_and_named() -> None:
         ("lookback", "write NAME=VALUE"),
         ("lookback=", "write NAME=VALUE"),
         ("lookbak=3d", "there is no setting lookbak; there are: lookback"),
+        ("lookback=3d,3d", "lookback = 3d,3d: write each value once"),
     ],
 )
 def test_what_is_no_assignment_is_refused(text: str, says: str) -> None:
@@ -53,15 +107,39 @@ def test_what_is_no_assignment_is_refused(text: str, says: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "says"),
+    ("policies", "given", "choices", "says"),
     [
-        ("lookback", "7", "lookback = 7: say the unit"),
-        ("lookback", "0", "lookback = 0: must be more than 0"),
-        ("evictions_per_minute", "0", "whole number, at least 1"),
-        ("evictions_per_minute", "x", "whole number, at least 1"),
-        ("grace", "-1m", "cannot be negative"),
+        (["fifo"], [("recent", "1h")], [], "recent: it changes nothing under fifo; it is a setting of budgets"),
+        (["budgets", "fifo"], [], [("cap_least", ["1"])], "under budgets, fifo; it is a setting of priority"),
+        (["budgets"], [("recent", "1h")], [("recent", ["2h"])], "recent: set or vary it once"),
     ],
 )
-def test_bad_values_name_the_setting(name: str, value: str, says: str) -> None:
+def test_settings_that_nobody_heeds_or_that_come_twice_are_refused(
+    policies: list[str], given: list[tuple[str, str]], choices: Choices, says: str
+) -> None:
     with pytest.raises(SettingError, match=says):
-        with_setting(BASE, name, value)
+        all_of(policies, given, choices)
+
+
+@pytest.mark.parametrize(
+    ("policy", "pairs", "says"),
+    [
+        ("budgets", {"lookback": "7"}, "lookback = 7: say the unit"),
+        ("budgets", {"lookback": "0"}, "lookback = 0: from 1m to 90d"),
+        ("budgets", {"lookback": "1h", "recent": "2h"}, "recent = 2h: from 1s to 1h (the lookback)"),
+        ("budgets", {"lookback": "6h"}, "max_min_runtime = 8h: from 1s to 6h (the lookback)"),
+        ("budgets", {"max_min_runtime": "1h", "min_runtime_floor": "2h"}, "min_runtime_floor = 2h: from 1s to 1h"),
+        ("budgets", {"kill_timeout": "0"}, "kill_timeout = 0: from 1s to 1h"),
+        ("budgets", {"start_timeout": "0"}, "start_timeout = 0: from 1s to 1d"),
+        ("budgets", {"grace": "10s", "unallocated_grace": "20s"}, "unallocated_grace = 20s: from 0"),
+        ("budgets", {"evictions_per_minute": "0"}, "evictions_per_minute = 0: from 1 to 10000"),
+        ("budgets", {"evictions_per_minute": "x"}, "write a whole number"),
+        ("budgets", {"grace": "-1m"}, "cannot be negative"),
+        ("priority", {"cap_percent": "half"}, "cap_percent = half: write a whole number"),
+        ("backfill", {"default_limit": "0"}, "default_limit = 0: must be more than 0"),
+    ],
+)
+def test_bad_values_name_the_setting(policy: str, pairs: dict[str, str], says: str) -> None:
+    with pytest.raises(SettingError) as refused:
+        with_settings(replace(BASE, policy=policy), list(pairs.items()))
+    assert says in str(refused.value)

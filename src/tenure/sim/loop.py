@@ -70,6 +70,7 @@ class Simulation:
             setup.start,
             end,
             min(setup.warmup, setup.duration),
+            notes=list(setup.notes),
         )
         self.recorder = Recorder(self.run_record, policy)
         self.driver = Driver(policy, self.recorder, observe)

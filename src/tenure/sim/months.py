@@ -9,6 +9,7 @@ from functools import partial
 from tenure.core.model import DAY
 from tenure.sim.claims import claims_for
 from tenure.sim.researchers import Lab, Machines, Researchers, presets
+from tenure.sim.researchers.people import places
 from tenure.sim.setup import START, Setup, make_cluster
 from tenure.sim.traces import Trace
 from tenure.sim.work import Workload
@@ -19,10 +20,11 @@ MIXES = tuple(presets)
 
 def month_of(mix: str, clusters: Mapping[str, int], *, people: int = 150, per_host: int = 8) -> Setup:
     """30 days of the lab ``mix`` on ``clusters``: name -> GPUs. Raises KeyError for an unknown mix, ValueError unless
-    hosts come out whole.
+    hosts come out whole, and for fewer people than budgets.
     """
     machines = tuple(Machines(name, gpus // per_host, per_host) for name, gpus in clusters.items())
     lab = replace(presets[mix], clusters=machines, people=people)
+    places(lab)  # raises now, not when the run begins, if some budget would be left without anybody
     made = tuple(make_cluster(gpus, name, per_host) for name, gpus in clusters.items())
     return Setup(mix, made, lab.tree(), partial(researchers, lab), claims_for, "budgets", 0, 30 * DAY)
 
@@ -45,9 +47,10 @@ def trace_of(trace: Trace, duration: int | None = None) -> Setup:
         0,
         duration or trace.days * DAY,
     )
-    return replace(setup, start=START if trace.origin is None else trace.origin)
+    start = START if trace.origin is None else trace.origin
+    return replace(setup, start=start, notes=tuple(trace.notes()))
 
 
 def replayed(trace: Trace, cluster: str, seed: int) -> Workload:
-    """The trace's jobs: the same for every seed."""
-    return trace.workload(cluster)
+    """The trace's jobs. What its options draw when a job is submitted is drawn with this seed."""
+    return replace(trace, options=replace(trace.options, seed=seed)).workload(cluster)

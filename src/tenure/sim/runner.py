@@ -1,6 +1,7 @@
 """Runs setups side by side in processes, each leaving a folder. Whatever interrupts it, what was done is kept.
 
-Ctrl-C ends every run where it is; their results up to there are written, and marked as incomplete.
+Ctrl-C ends every run where it is; their results up to there are written, and marked as incomplete. The second one ends
+the processes at once.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ import json
 import multiprocessing
 import resource
 import signal
+import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing.queues import Queue
-from multiprocessing.synchronize import Event
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from queue import Empty
+from traceback import format_exception
 from typing import Any
 
 from tenure.reports import metrics, tables
@@ -27,6 +29,8 @@ from tenure.sim.setup import Setup
 Summary = dict[str, Any]
 
 _BETWEEN_TICKS_S = 0.2
+_CONTEXT = multiprocessing.get_context("spawn")
+"""A fresh process for each run: it has the memory of nobody else, and none of the threads that are here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ def execute(order: Order, tick: Callable[[Tick], bool]) -> Summary:
 
     run = Simulation(order.setup).run(progress)
     run.wall_s = round(time.perf_counter() - began, 3)
-    run.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    run.peak_mib = _peak_mib()
     summary = metrics.summary(run)
     if order.folder is not None:
         tables.write_run(run, order.folder)
@@ -75,69 +79,107 @@ def execute(order: Order, tick: Callable[[Tick], bool]) -> Summary:
 def run_all(
     orders: Sequence[Order], workers: int, seen: Callable[[Tick], None], done: Callable[[int, Summary], None]
 ) -> bool:
-    """Run all of them, at most ``workers`` at a time. ``done`` gets each summary as it comes.
+    """Run each in a process of its own, at most ``workers`` at a time. ``done`` gets the summaries as they come.
 
-    Returns False when Ctrl-C broke it off. Raises what a run raised, after the others have been stopped.
+    Returns False when Ctrl-C broke it off. Raises what a run raised, and KeyboardInterrupt at the second Ctrl-C, after
+    the others have been ended.
     """
-    if workers == 1 or len(orders) == 1:
-        return _one_by_one(orders, seen, done)
-    context = multiprocessing.get_context("spawn")
-    ticks: Queue[Tick] = context.Queue()
-    stop = context.Event()
-    with (
-        ProcessPoolExecutor(min(workers, len(orders)), context, _start_worker, (ticks, stop)) as pool,
-        _interrupted(stop.set),
-    ):
-        waiting = {pool.submit(_in_worker, order): order.number for order in orders}
+    waiting = deque(orders)
+    running: dict[Connection, _Running] = {}
+    stop = _Stop()
+    try:
+        with _interrupted(stop.ask):
+            while running or (waiting and not stop.asked):
+                while waiting and not stop.asked and len(running) < workers:
+                    begun = _Running(waiting.popleft())
+                    running[begun.pipe] = begun
+                for pipe in wait(list(running), timeout=_BETWEEN_TICKS_S):
+                    assert isinstance(pipe, Connection)
+                    said = running[pipe].receive()
+                    if isinstance(said, Tick):
+                        seen(said)
+                        continue
+                    ended = running.pop(pipe)
+                    ended.join()
+                    done(ended.order.number, said)
+                if stop.asked:
+                    for one in running.values():
+                        one.stop()
+    finally:
+        for one in running.values():
+            one.end()
+    return not stop.asked
+
+
+class _Stop:
+    """Whether the runs are to stop."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def ask(self) -> None:
+        self.asked = True
+
+
+class _Running:
+    """A run in its process, and the pipe to it."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self.pipe, theirs = _CONTEXT.Pipe()
+        self.process = _CONTEXT.Process(target=_in_process, args=(order, theirs), daemon=True)
+        self._stopping = False
+        with _uninterrupted():
+            self.process.start()
+        theirs.close()
+
+    def receive(self) -> Tick | Summary:
+        """Raises what the run raised, and RuntimeError when its process has ended without a word."""
         try:
-            _collect(waiting, ticks, seen, done)
-        except BaseException:
-            stop.set()
-            raise
-    return not stop.is_set()
+            said: Tick | Summary | _Failed = self.pipe.recv()
+        except (EOFError, ConnectionError) as error:
+            self.process.join()
+            code = self.process.exitcode
+            raise RuntimeError(f"the process of {self.order.setup.label} ended with exit code {code}") from error
+        if isinstance(said, _Failed):
+            raise said.error
+        return said
+
+    def stop(self) -> None:
+        """Ask it to end where it is. It may be about to end by itself."""
+        if not self._stopping:
+            self._stopping = True
+            with suppress(ConnectionError):
+                self.pipe.send(None)
+
+    def join(self) -> None:
+        self.process.join()
+        self.pipe.close()
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.join()
 
 
-def _one_by_one(orders: Sequence[Order], seen: Callable[[Tick], None], done: Callable[[int, Summary], None]) -> bool:
-    stopped = False
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    error: Exception
 
-    def stop() -> None:
-        nonlocal stopped
-        stopped = True
+
+def _in_process(order: Order, pipe: Connection) -> None:
+    """A run in a process of its own. Anything that comes through the pipe, and its end, asks to break it off."""
 
     def tick(now: Tick) -> bool:
-        seen(now)
-        return not stopped
+        pipe.send(now)
+        return not pipe.poll()
 
-    with _interrupted(stop):
-        for order in orders:
-            if not stopped:
-                done(order.number, execute(order, tick))
-    return not stopped
-
-
-def _collect(
-    waiting: dict[Future[Summary | None], int],
-    ticks: Queue[Tick],
-    seen: Callable[[Tick], None],
-    done: Callable[[int, Summary], None],
-) -> None:
-    left = set(waiting)
-    while left:
-        finished, left = wait(left, timeout=_BETWEEN_TICKS_S, return_when=FIRST_COMPLETED)
-        for tick in _all_of(ticks):
-            seen(tick)
-        for future in finished:
-            summary = future.result()
-            if summary is not None:
-                done(waiting[future], summary)
-
-
-def _all_of(ticks: Queue[Tick]) -> Iterator[Tick]:
-    while True:
-        try:
-            yield ticks.get_nowait()
-        except Empty:
-            return
+    try:
+        pipe.send(execute(order, tick))
+    except ConnectionError:
+        return  # whoever asked for it is gone
+    except Exception as error:  # whatever it is, it belongs to whoever asked for the run
+        error.add_note("".join(format_exception(error)))
+        pipe.send(_Failed(error))
 
 
 @contextmanager
@@ -155,28 +197,27 @@ def _interrupted(stop: Callable[[], None]) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-_worker: tuple[Queue[Tick], Event] | None = None
-"""Of a worker process: where its ticks go, and whether it is to stop."""
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """A process that is started within it never sees Ctrl-C, not even while it imports; here it waits until after."""
+    resource_tracker.ensure_running()  # when it has to be started, that lets the signal through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _start_worker(ticks: Queue[Tick], stop: Event) -> None:
-    global _worker  # noqa: PLW0603  # a pool hands its workers what they share in no other way
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _worker = ticks, stop
-
-
-def _in_worker(order: Order) -> Summary | None:
-    """None: it had not begun when everything was stopped."""
-    assert _worker is not None
-    ticks, stop = _worker
-    if stop.is_set():
-        return None
-
-    def tick(now: Tick) -> bool:
-        ticks.put(now)
-        return not stop.is_set()
-
-    return execute(order, tick)
+def _peak_mib() -> int:
+    """Of this process. What ``getrusage`` says on Linux may be a peak of the parent, from before this one began."""
+    with suppress(OSError, ValueError):
+        status = dict(
+            line.split(":", 1) for line in Path("/proc/self/status").read_text("ascii", "replace").splitlines()
+        )
+        if "VmHWM" in status:
+            return int(status["VmHWM"].split()[0]) >> 10
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak >> 20 if sys.platform == "darwin" else peak >> 10
 
 
 def write_summaries(folder: Path, summaries: Sequence[Summary]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from tenure.core.model import DAY, GPU, HOUR, Budget, Cluster, Host, Policy
 from tenure.sim.work import Claims, Workload
@@ -32,7 +32,8 @@ class Setup:
     """One run. ``workload`` (of a seed) and ``claims`` (of a policy and a seed) make fresh ones, to run it again.
 
     ``policy``: the name of a policy and its options. ``scheduling``: the core's settings. ``duration`` and ``warmup``
-    in ms; metrics leave the warm-up out. ``settings``: what was varied, for people.
+    in ms; metrics leave the warm-up out. ``settings``: what was set or varied, for people; ``varied``: the names of
+    those that runs of one command differ in. ``notes``: what readers of the results should know.
     """
 
     title: str
@@ -49,12 +50,19 @@ class Setup:
     start: int = START
     warmup: int = 3 * DAY
     settings: tuple[tuple[str, str], ...] = ()
+    varied: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
         """What tells this run from the others of its folder: policy, what was varied, seed."""
-        varied = "".join(f"-{name}={value}" for name, value in self.settings)
+        varied = "".join(f"-{name}={value}" for name, value in self.settings if name in self.varied)
         return f"{self.policy}{varied}-seed{self.seed}"
+
+    def told(self, options: Iterable[str]) -> Setup:
+        """With options of its workload in the title, so that runs of other work are not taken for the same."""
+        said = ", ".join(options)
+        return replace(self, title=f"{self.title} ({said})") if said else self
 
 
 def make_cluster(gpus: int, name: str = "main", per_host: int = 8) -> Cluster:

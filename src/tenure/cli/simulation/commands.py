@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,8 @@ from tenure.cli.errors import CliError, Exit
 from tenure.cli.options import takes
 from tenure.cli.simulation import completion
 from tenure.cli.simulation.drawing import draw
-from tenure.cli.simulation.options import RunOptions, check_sizes, numbers
+from tenure.cli.simulation.folders import read_summaries, run_folders
+from tenure.cli.simulation.options import RunOptions, check_sizes, days_ms, numbers, unusual
 from tenure.cli.simulation.running import go, timed
 from tenure.cli.simulation.traces import trace
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _PER_HOST = 8
 _DEFAULT_GPUS = "256"
+_DAYS, _PEOPLE = 30.0, 150
 
 app = typer.Typer(
     help="Try a policy on a month of work, or on a trace, before it is rolled out. Needs no server.",
@@ -42,19 +44,25 @@ def month(
         list[str] | None,
         typer.Option("--cluster", metavar="NAME=GPUS", help="Another cluster beside it.", show_default=False),
     ] = None,
-    days: Annotated[float, typer.Option(metavar="N", help="Simulated days, warm-up included.", min=0.01)] = 30,
+    days: Annotated[
+        float, typer.Option(metavar="N", help="Simulated days, warm-up included.", min=0.01, max=36500)
+    ] = _DAYS,
     mix: Annotated[
         str,
         typer.Option(
             metavar="NAME", help="published or saturated: how much people ask for.", autocompletion=completion.mixes
         ),
     ] = "published",
-    people: Annotated[int, typer.Option(metavar="N", help="Researchers, in 15 budgets of 4 programs.", min=1)] = 150,
+    people: Annotated[
+        int, typer.Option(metavar="N", help="Researchers, in 15 budgets of 4 programs.", min=1)
+    ] = _PEOPLE,
 ) -> None:
     """A month of synthetic researchers, who work by day, debug in bursts, and answer to waiting."""
     sizes = numbers("gpus", gpus)
     check_sizes("gpus", sizes, _PER_HOST)
-    others = [_cluster(text) for text in also or ()]
+    others = dict(_cluster(text) for text in also or ())
+    if len(others) < len(also or ()):
+        raise CliError(f"cluster = {', '.join(also or ())}: give each cluster its own name")
     go(options, lambda: _months(options, sizes, others, days, mix, people))
 
 
@@ -68,16 +76,23 @@ def _cluster(text: str) -> tuple[str, int]:
 
 
 def _months(
-    options: RunOptions, sizes: Sequence[int], others: Sequence[tuple[str, int]], days: float, mix: str, people: int
+    options: RunOptions, sizes: Sequence[int], others: Mapping[str, int], days: float, mix: str, people: int
 ) -> Iterator[Setup]:
     from tenure.sim.months import MIXES, month_of
 
     if mix not in MIXES:
         raise CliError(f"mix = {mix}: there are {', '.join(MIXES)}")
+    told = [f"{name}={size}" for name, size in others.items()]
+    told += unusual([("people", people, _PEOPLE), ("days", f"{days:g}", f"{_DAYS:g}")])
     for size in sizes:
-        base = month_of(mix, {"main": size, **dict(others)}, people=people, per_host=_PER_HOST)
-        settings = (("gpus", str(size)),) if len(sizes) > 1 else ()
-        yield from options.setups(timed(options, replace(base, settings=settings), round(days * 86_400_000)))
+        try:
+            base = month_of(mix, {"main": size, **others}, people=people, per_host=_PER_HOST)
+        except ValueError as error:
+            raise CliError(f"people = {people}: {error}") from error
+        if len(sizes) > 1:
+            base = replace(base, settings=(("gpus", str(size)),), varied=("gpus",))
+        one = timed(options, base, days_ms(days)).told([*told, *options.told()])
+        yield from options.setups(lambda seed, one=one: one)  # type: ignore[misc]  # the same for every seed
 
 
 app.command()(trace)
@@ -92,9 +107,8 @@ def compare(
     """Put runs of the same workload side by side, with their spread over seeds, and say what exceeds it."""
     from tenure.cli.simulation import view
 
-    runs = [run for folder in folders for run in run_folders(folder)]
-    out.mkdir(parents=True, exist_ok=True)
-    view.show_comparison(view.write_comparison(runs, out), out, as_json=as_json)
+    summaries = read_summaries([run for folder in folders for run in run_folders(folder)])
+    view.show_comparison(view.write_comparison(summaries, out), out, as_json=as_json)
 
 
 @app.command()
@@ -118,16 +132,6 @@ def report(
         print(f"wrote {run / 'report.html'}")
 
 
-def run_folders(folder: Path) -> list[Path]:
-    """The runs in ``folder``, which may be one itself. Raises CliError."""
-    if (folder / "run.json").is_file():
-        return [folder]
-    runs = sorted(path.parent for path in folder.glob("*/run.json"))
-    if not runs:
-        raise CliError(f"folder = {folder}: no simulated run is there; name the DIR of `tenure simulate ... --out DIR`")
-    return runs
-
-
 @app.command()
 def log(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where tables and the report go.")],
@@ -143,15 +147,17 @@ def log(
     from tenure.cli.simulation.live import run_log
     from tenure.config import load
     from tenure.reports import tables
+    from tenure.sim.runner import write_summaries
 
     options = RunOptions(out=out, force=force, window=window)
     shown = options.window_ms()
+    options.check_folder()
     url = load(config_path(config)).server.database_url
     with render.errors().status("replaying the log") as spinner:
         run, batches, different = run_log(url, lambda count: spinner.update(f"replaying the log: {count} batches"))
     options.ready_folder()
     folder = out / "log"
-    tables.write_run(run, folder)
+    write_summaries(out, [tables.write_run(run, folder)])
     with render.errors().status("drawing"):
         draw(folder, window=shown, hosts=None)
     print(f"{batches} batches, {run.plans} plans, {len(run.jobs)} jobs; wrote {folder / 'report.html'}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from tenure import units
 from tenure.cli.errors import CliError
 from tenure.cli.simulation import completion
 from tenure.cli.simulation.drawing import draw
+from tenure.cli.simulation.folders import check_folder, ready_folder
 
 if TYPE_CHECKING:
     from tenure.sim.runner import Order
@@ -41,7 +43,7 @@ class RunOptions:
             "--set",
             metavar="NAME=VALUE",
             autocompletion=completion.settings,
-            help="A setting of the scheduler, like lookback=14d.",
+            help="A setting of the scheduler or of a policy, like lookback=14d.",
             show_default=False,
         ),
     ] = None
@@ -74,25 +76,25 @@ class RunOptions:
     ] = None
     as_json: Annotated[bool, typer.Option("--json", help="The summaries as JSON.")] = False
 
-    def setups(self, base: Setup) -> Iterator[Setup]:
-        """``base`` under every policy, setting and seed asked for."""
-        from tenure.sim.settings import SettingError, parse_assignment, varied, with_setting
+    def setups(self, base: Callable[[int], Setup]) -> Iterator[Setup]:
+        """``base`` (of a seed) under every policy, setting and seed asked for."""
+        from tenure.sim.settings import SettingError, parse_assignment, varied
 
+        seeds = range(self.first_seed, self.first_seed + self.seeds)
         try:
+            given = []
             for name, values in map(parse_assignment, self.setting or ()):
                 if len(values) > 1:
                     raise CliError(f"set {name} = {','.join(values)}: one value; to try several: --vary")
-                base = with_setting(base, name, values[0])
+                given.append((name, values[0]))
             choices = [parse_assignment(text) for text in self.vary or ()]
-            for one in varied(base, choices):
-                yield from self._of_policies(one)
+            yield from varied(base, self.policies(), seeds, given, choices)
         except SettingError as error:
             raise CliError(str(error)) from error
 
-    def _of_policies(self, base: Setup) -> Iterator[Setup]:
-        for policy in self.policies():
-            for seed in range(self.first_seed, self.first_seed + self.seeds):
-                yield replace(base, policy=policy, seed=seed)
+    def told(self) -> list[str]:
+        """What of these options makes the work another one, for titles."""
+        return unusual([("host-faults", self.host_faults, RunOptions.host_faults)])
 
     def policies(self) -> list[str]:
         from tenure.policies import NAMES
@@ -134,32 +136,27 @@ class RunOptions:
             raise wrong
         return window
 
+    def check_folder(self) -> None:
+        """Whether results can go to DIR; to be asked before anything takes long."""
+        if self.out is not None:
+            check_folder(self.out, self.force)
+
     def ready_folder(self) -> None:
         """Make DIR. An earlier simulation there is only replaced when that was asked for."""
-        if self.out is None:
-            return
-        if self.out.exists() and not self.out.is_dir():
-            raise CliError(f"out = {self.out}: this is a file; name a directory")
-        there = sorted(self.out.iterdir()) if self.out.is_dir() else []
-        if there and not (self.out / "summary.json").is_file():
-            raise CliError(
-                f"out = {self.out}: it has other files in it ({there[0].name}); name a new or empty directory"
-            )
-        if there and not self.force:
-            raise CliError(f"out = {self.out}: it has an earlier simulation; name another directory, or add --force")
-        for old in there:
-            _remove(old)
-        self.out.mkdir(parents=True, exist_ok=True)
+        if self.out is not None:
+            ready_folder(self.out, self.force)
 
 
-def _remove(old: Path) -> None:
-    """A file or a run's folder of an earlier simulation; anything else stays."""
-    import shutil
+def unusual(options: Iterable[tuple[str, object, object]]) -> list[str]:
+    """``name=value`` of those (name, value, default) that are not as usual."""
+    return [f"{name}={value}" for name, value, default in options if value != default]
 
-    if old.is_dir() and (old / "run.json").is_file():
-        shutil.rmtree(old)
-    elif old.is_file():
-        old.unlink()
+
+def days_ms(days: float) -> int:
+    """Raises CliError."""
+    if not isfinite(days):
+        raise CliError(f"days = {days}: write a number of days, like 30")
+    return round(days * 86_400_000)
 
 
 def duration(name: str, text: str) -> int:

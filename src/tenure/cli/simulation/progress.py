@@ -12,7 +12,6 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from tenure import units
 from tenure.cli import render
-from tenure.cli.errors import CliError, Exit
 
 if TYPE_CHECKING:
     from tenure.sim.runner import Order, Tick
@@ -47,10 +46,10 @@ class _Bars:
             self.progress.remove_task(self.tasks.pop(number))
 
 
-def run_orders(orders: Sequence[Order], processes: int, out: Path | None) -> list[dict[str, Any]]:
+def run_orders(orders: Sequence[Order], processes: int, out: Path | None) -> tuple[list[dict[str, Any]], bool]:
     """Run them with bars on stderr. ``out`` gets ``summary.json``, anew whenever a run is over.
 
-    Raises CliError after Ctrl-C, when what was done is written.
+    Returns the summaries of what was done, and whether that is all: False after Ctrl-C.
     """
     from tenure.sim.runner import run_all, write_summaries
 
@@ -66,7 +65,4 @@ def run_orders(orders: Sequence[Order], processes: int, out: Path | None) -> lis
                 write_summaries(out, [summaries[i] for i in sorted(summaries)])
 
         whole = run_all(orders, processes or os.cpu_count() or 1, bars.seen, done)
-    if not whole:
-        kept = f"; what was done by then is in {out}" if out is not None and summaries else ""
-        raise CliError(f"interrupted{kept}", Exit.INTERRUPTED)
-    return [summaries[i] for i in sorted(summaries)]
+    return [summaries[i] for i in sorted(summaries)], whole

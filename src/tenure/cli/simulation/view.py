@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from rich.table import Table
 from tenure import units
 from tenure.cli import render
 from tenure.cli.context import print_json
+from tenure.cli.errors import CliError
 
 Summary = dict[str, Any]
 Show = Callable[[float], str]
@@ -65,8 +66,8 @@ def group_of(summary: Summary) -> str:
     return f"{summary['policy']} {settings}".strip()
 
 
-def show(summaries: Sequence[Summary], out: Path | None) -> None:
-    """The table on stdout, and where the rest is."""
+def show(summaries: Sequence[Summary], out: Path | None, said: Collection[str] = ()) -> None:
+    """The table on stdout, and where the rest is. ``said``: notes that were told before."""
     groups: dict[str, list[Summary]] = {}
     for summary in summaries:
         groups.setdefault(group_of(summary), []).append(summary)
@@ -79,7 +80,7 @@ def show(summaries: Sequence[Summary], out: Path | None) -> None:
         table.add_row(title, *(_cell([summary.get(key) for summary in group], how) for group in groups.values()))
     render.output().print(table)
     notes = dict.fromkeys(note for summary in summaries for note in summary.get("notes", ()))
-    for note in notes:
+    for note in (note for note in notes if note not in said):
         render.output().print(f"note: {note}", markup=False)
     if out is not None:
         render.output().print(f"tables, reports and pictures are in {out}", markup=False)
@@ -95,12 +96,15 @@ def _cell(values: Sequence[float | None], how: Show) -> str:
     return f"{middle} [{how(min(known))} to {how(max(known))}]"
 
 
-def write_comparison(folders: Sequence[Path], out: Path) -> Any:
-    """Compare the runs in these folders; pictures and words go to ``out``."""
-    from tenure.reports import compare, tables
+def write_comparison(summaries: Sequence[Summary], out: Path) -> Any:
+    """Compare runs; pictures and words go to ``out``. Raises CliError when two of them are the same run."""
+    from tenure.reports import compare
 
     with render.errors().status("comparing"):
-        return compare.write_comparison([tables.read_run(folder) for folder in folders], out)
+        try:
+            return compare.write_comparison(summaries, out)
+        except ValueError as error:
+            raise CliError(f"{error}: name every run once") from error
 
 
 def show_comparison(comparison: Any, out: Path, *, as_json: bool) -> None:
