@@ -91,7 +91,7 @@ def test_how_it_ended() -> None:
     ("runtime", "timeout", "end", "min_runtime", "limit"),
     [
         (3 * HOUR, 2 * HOUR, End.COMPLETED, HOUR, 190 * MINUTE),  # it ran past its limit there, so it may here
-            (3 * HOUR, 3 * HOUR, End.COMPLETED, HOUR, 190 * MINUTE),  # a log that gives what it ran as its limit
+        (3 * HOUR, 3 * HOUR, End.COMPLETED, HOUR, 190 * MINUTE),  # a log that gives what it ran as its limit
         (3 * HOUR, 2 * HOUR, End.TIMEOUT, HOUR, 2 * HOUR),
         (20 * MINUTE, 30 * MINUTE, End.COMPLETED, 30 * MINUTE, 30 * MINUTE),
         (MINUTE, MINUTE, End.TIMEOUT, 5 * MINUTE, 5 * MINUTE),
