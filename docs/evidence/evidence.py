@@ -189,8 +189,11 @@ def tables(out: Path) -> None:
         runs = [
             row for found in sorted(folder.glob("seed*/summary.json")) for row in json.loads(found.read_text("utf-8"))
         ]
-        if runs:
-            figures[folder.name] = [flat(row) for row in runs if row["complete"]]
+        # Seeds that were run elsewhere before stay.
+        known = {(row["policy"], row["seed"]): row for row in figures.get(folder.name, [])}
+        known.update({(row["policy"], row["seed"]): flat(row) for row in runs if row["complete"]})
+        if known:
+            figures[folder.name] = list(known.values())
     FIGURES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", "utf-8")
     page = PAGE.read_text("utf-8")
     parts = {name: table(rows) for name, rows in figures.items()}

@@ -44,7 +44,6 @@ class Parked(NamedTuple):
     """The cluster's count of freed GPUs then."""
     short: int = 1
     """How many more must become free or evictable before another try can end otherwise."""
-    outranked: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, eq=False)

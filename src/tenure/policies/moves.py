@@ -35,7 +35,7 @@ def places(state: State, kind: Kind, key: GroupKey) -> list[Place]:
 
 def park(cluster: ClusterState, group: Group, reason: Reason, short: int = 1) -> None:
     """Note why a group waits, and how many GPUs must become free before another try can end otherwise."""
-    group.parked = Parked(reason, cluster.freed, short, frozenset())
+    group.parked = Parked(reason, cluster.freed, short)
 
 
 def start(state: State, cluster: ClusterState, job: Job, slots: tuple[Slots, ...]) -> Start:
