@@ -221,6 +221,11 @@ def check_promises(state: State) -> None:
             for path in state.the_tree().line(attempt.leaf):
                 key = (path, attempt.kind)
                 expected[key] = expected.get(key, 0) + attempt.amount * left
+        for job in state.jobs.values():
+            if job.reservation is not None and job.reservation.cluster == name:
+                for path in state.the_tree().line(job.leaf):
+                    worth = job.reservation.amount * job.spec.contract.min_runtime
+                    expected[path, Kind.CHARGED] = expected.get((path, Kind.CHARGED), 0) + worth
         for path, account in cluster.ledger.accounts.items():
             for kind in (Kind.CHARGED, Kind.UNALLOCATED):
                 assert account.promised[kind].at(state.now) == expected.get((path, kind), 0), (path, kind)

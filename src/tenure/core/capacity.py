@@ -242,6 +242,11 @@ class Capacity:
         index = self.index
         return sum(len(slot.gpus) << tally.WIDTH * index[slot.host] for slot in slots)
 
+    def opens(self, slots: Iterable[Slots], hosts: int | None) -> bool:
+        """Whether some of these slots are on an open host, one of ``hosts`` if given."""
+        where = self._open if hosts is None else self._open & hosts
+        return bool(self.mask(slots) & where)
+
     def mask(self, slots: Iterable[Slots]) -> int:
         """The hosts of these slots, as bits."""
         hosts = 0

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from tenure.core import effects
 from tenure.core.events import ConfigApplied
-from tenure.core.model import HostState
+from tenure.core.model import Host, HostState
 from tenure.core.placement import Room
-from tenure.core.state import ClusterState, Due, HostRecord, State
+from tenure.core.reasons import Because, Reason
+from tenure.core.state import ClusterState, Due, HostRecord, Job, Reservation, State
 from tenure.core.tree import Tree, moves
 
 
@@ -17,6 +18,7 @@ def apply_config(state: State, event: ConfigApplied) -> None:
     """From ``state.now`` on the configuration of ``event`` holds; the past is not rewritten."""
     for job in state.jobs.values():
         state.dequeue(job)
+    reserved = _set_aside(state)
     state.policy = event.policy
     old = state.tree
     tree = Tree(event.budgets, event.grants)
@@ -34,6 +36,8 @@ def apply_config(state: State, event: ConfigApplied) -> None:
             effects.set_host_state(cluster, host.name, record.state)
         state.clusters[spec.name] = cluster
         effects.refresh_entitlement(state, cluster, state.now)
+    for job, reservation, hosts in reserved:
+        _keep(state, job, reservation, hosts)
     for job in state.jobs.values():
         if not job.state.active:
             state.enqueue(job)
@@ -43,6 +47,32 @@ def apply_config(state: State, event: ConfigApplied) -> None:
     change = tree.next_change(state.now)
     if change is not None:
         state.due(change, Due.GRANT, "")
+
+
+def _set_aside(state: State) -> list[tuple[Job, Reservation, set[Host]]]:
+    """Take every reservation out of what is about to be built anew, with its hosts as they are declared now."""
+    reserved = []
+    for job in state.jobs.values():
+        if (reservation := job.reservation) is not None:
+            declared = {
+                host for host in state.clusters[reservation.cluster].spec.hosts if host.name in reservation.hosts
+            }
+            effects.unreserve(state, job)
+            reserved.append((job, reservation, declared))
+    return reserved
+
+
+def _keep(state: State, job: Job, reservation: Reservation, hosts: set[Host]) -> None:
+    """Hold the same hosts again where they are as they were; else the reservation is made anew."""
+    cluster = state.clusters.get(reservation.cluster)
+    there = cluster is not None and hosts <= set(cluster.spec.hosts)
+    wanted = state.policy.reserved_share and reservation.cluster in job.spec.clusters
+    if cluster is not None and there and wanted and all(cluster.room.is_open(host) for host in reservation.hosts):
+        job.reservation = reservation
+        effects.index_reservation(state, job)
+        return
+    why = Because(Reason.RESERVED_HOST_LOST, {"cluster": reservation.cluster, "host": reservation.hosts[0]})
+    effects.note(state, job, why)
 
 
 def _carry_over(state: State, cluster: ClusterState, before: ClusterState) -> None:

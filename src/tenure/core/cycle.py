@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tenure.core import drain, preemption
+from tenure.core import drain, preemption, reservation
 from tenure.core.apply import apply
-from tenure.core.decisions import Claim, Plan, Start, Stop
+from tenure.core.decisions import Claim, Plan, Reserve, Start, Stop, Unreserve
 from tenure.core.ledger import OCCUPANCY, Kind
 from tenure.core.model import MINUTE, Slots
-from tenure.core.placement import Misfit
 from tenure.core.preemption import Contest
 from tenure.core.queue import Group, Parked, Shape
-from tenure.core.reasons import Because, Reason
-from tenure.core.state import ClusterState, Due, Job, State
+from tenure.core.reasons import Because, Number, Reason
+from tenure.core.reservation import Doors, Outlook
+from tenure.core.state import ClusterState, Due, Held, Job, State
 from tenure.core.waking import Waking
 
 
@@ -52,33 +52,135 @@ class _Pass:
         self.now = state.now
         self.contest = Contest(state, cluster)
         self.plans = plans
-        self._gained, cluster.room.gained = cluster.room.gained, 0
+        self._gained = self._freed()
         self._waking = {kind: Waking(self.contest, kind) for kind in OCCUPANCY}
-        self._fits: dict[Shape, bool] = {}
-        """Shapes that fit without evictions, since the last plan."""
+        self._doors = Doors(self.contest)
+        self._fits: dict[tuple[Shape, int], bool] = {}
+        """Shapes that fit without evictions, and without some hosts, since the last plan."""
         self._offers: dict[tuple[Kind, str, int, int], tuple[int, int]] = {}
         """What could be evicted at most for jobs of a kind, leaf, priority and size, since the last plan."""
         self._recent = sum(1 for at in cluster.recent_evictions if at > state.now - MINUTE)
         """Evictions of the last minute, which the cap counts."""
+        self._everywhere = (1 << len(cluster.room.hosts)) - 1
         self.deferred = False
         """Whether some jobs were left to a cluster that they prefer and that can start them."""
 
     def run(self) -> None:
         self.deferred = False
-        # 1. Drain: hosts on their way to repair give up what is exposed.
-        for stop in drain.plans(self.contest):
-            self._commit(stop)
-        # 2. Reservations whose time has come go here.
-        # 3. Charged jobs, in the order of the tree.
-        self._place(Kind.CHARGED)
-        # 4. Unallocated jobs, on what is left, by the same rules over unallocated usage.
-        self._place(Kind.UNALLOCATED)
-        # 5. Headroom and defragmentation go here.
-        self._gained = 0
+        while True:
+            # 1. Drain: hosts on their way to repair give up what is exposed.
+            for stop in drain.plans(self.contest):
+                self._commit(stop)
+            # 2. Reservations whose time has come.
+            self._keep()
+            self._gained |= self._freed()
+            # 3. Charged jobs, in the order of the tree.
+            self._place(Kind.CHARGED)
+            # 4. Unallocated jobs, on what is left, by the same rules over unallocated usage.
+            self._place(Kind.UNALLOCATED)
+            # 5. Jobs in turn that have found no place get a reservation, and another look: it is a licence.
+            again = self._reserve()
+            self._gained = self._freed()
+            if not again and not self._gained:
+                break
 
     def end(self) -> None:
         for waking in self._waking.values():
             waking.end()
+
+    def _freed(self) -> int:
+        """Hosts on which something has become free, or let in who was shut out, since this was last asked."""
+        freed, self.cluster.room.gained = self.cluster.room.gained, 0
+        return freed
+
+    def _keep(self) -> None:
+        """Start those jobs whose hosts are free to them, the first told first."""
+        state, waiting = self.state, self.cluster.reservations
+        if not waiting or state.paused_starts:
+            return
+        due = [job_id for job_id, held in waiting.items() if held.look_at <= self.now]
+        for job_id in sorted(due, key=lambda job_id: (waiting[job_id].reservation.told, job_id)):
+            job = state.jobs[job_id]
+            plan = None
+            if self.contest.charged.entitled(job.leaf):
+                plan = reservation.take(self.contest, job, waiting[job_id])
+            if isinstance(plan, Claim) and not state.evictions_allowed():
+                continue
+            if isinstance(plan, Claim) and not self._under_cap():
+                self._await_cap()
+            elif plan is not None:
+                self._commit(self._senior(job, waiting[job_id]) or plan)
+
+    def _senior(self, job: Job, held: Held) -> Unreserve | None:
+        """Give the reservation up when one of its leaf has come back that sorts before it and fits in its place."""
+        for group in self.cluster.queues[Kind.CHARGED].leaves.get(job.leaf, {}).values():
+            head = self.state.jobs[self._head(group)[2]]
+            before = head is not job and reservation.displaces(self.contest, head, job)
+            if before and reservation.take(self.contest, head, held) is not None:
+                return self._displaced(job, head)
+        return None
+
+    def _displaced(self, job: Job, by: Job) -> Unreserve:
+        assert job.reservation is not None
+        numbers: dict[str, Number] = {"by": by.id, "budget": by.budget, "starts_by": job.reservation.starts_by}
+        return Unreserve(self.now, job.id, Because(Reason.RESERVATION_DISPLACED, numbers))
+
+    def _reserve(self) -> bool:
+        """Walk rule 5's order over the jobs that wait, and hold hosts for them until enough is held."""
+        state, policy = self.state, self.state.policy
+        if not self.cluster.looking or not policy.reserved_share or state.paused_starts:
+            return False
+        before = len(self.plans)
+        for job_id in list(self.cluster.reservations):
+            if not self.contest.charged.entitled(state.jobs[job_id].leaf):
+                numbers = {"budget": state.jobs[job_id].budget, "cluster": self.cluster.spec.name}
+                self._commit(Unreserve(self.now, job_id, Because(Reason.HELD_NO_SHARE, numbers)))
+        limit = policy.reserved_share * self.cluster.healthy_gpus() // reservation.ONE
+        groups = [
+            group
+            for leaf, waiting in self.cluster.queues[Kind.CHARGED].leaves.items()
+            if self.contest.charged.entitled(leaf)
+            for group in waiting.values()
+            if group.gpus >= policy.reserve_from and not group.key.reserved
+        ]
+        walk, outlook = _Walk(self.contest, Kind.CHARGED, groups), None
+        while leaf := walk.first_leaf():
+            top = max(group.key.priority for group in walk.awake[leaf])
+            group = min((g for g in walk.awake[leaf] if g.key.priority == top), key=self._head)
+            job = state.jobs[self._head(group)[2]]
+            outlook = outlook or Outlook(self.contest)
+            found = self._hold(outlook, job, limit)
+            if found is None or not group.people:
+                walk.drop(group)
+        return len(self.plans) > before
+
+    def _hold(self, outlook: Outlook, job: Job, limit: int) -> Reserve | None:
+        """Hold hosts for a job: free ones while less than ``limit`` GPUs are held, else in another's place."""
+        cluster = self.cluster
+        everywhere, taken = (1 << len(cluster.room.hosts)) - 1, 0
+        for held in cluster.reservations.values():
+            taken |= held.mask
+        found = outlook.candidate(job, everywhere & ~taken) if cluster.held_gpus < limit else None
+        if found is None:
+            found = self._displace(outlook, job, 0 if cluster.held_gpus >= limit else everywhere & ~taken)
+        if found is not None:
+            self._commit(found)
+        return found
+
+    def _displace(self, outlook: Outlook, job: Job, usable: int) -> Reserve | None:
+        """Hold hosts that are held for jobs that sort behind this one, which came later: theirs are given up."""
+        jobs, others = self.state.jobs, self.cluster.reservations
+        behind = {other for other in others if reservation.displaces(self.contest, job, jobs[other])}
+        if not behind:
+            return None
+        for other in behind:
+            usable |= others[other].mask
+        found = outlook.candidate(job, usable)
+        if found is not None:
+            gone = sorted(behind.intersection(self.cluster.held.get(host, 0) for host in found.hosts))
+            for other in gone:
+                self._commit(self._displaced(jobs[other], job))
+        return found
 
     def _place(self, kind: Kind) -> None:
         """Place the first job in rule 5's order that can be placed, and walk again from the root, until none can."""
@@ -91,7 +193,7 @@ class _Pass:
             plan = self._plan(group) if group is not None else None
             if group is not None and plan is not None:
                 self._commit(plan)
-                walk.add(waking.moved(leaf))
+                walk.add(waking.moved(leaf, self._freed()))
             if group is not None and (plan is None or not group.people):
                 walk.drop(group)
 
@@ -142,13 +244,16 @@ class _Pass:
         """The first thing that is sure to keep the group from being placed now, cheapest test first."""
         if self.state.paused_starts:
             return Reason.PAUSED_STARTS
-        room, (leaf, priority, shape) = self.cluster.room, group.key
-        fits = self._fits.get(shape)
+        room, (leaf, priority, shape, _) = self.cluster.room, group.key
+        hosts = self._hosts(group)
+        fits = self._fits.get((shape, hosts))
         if fits is None:
             spec = self.state.jobs[group.anyone()].spec
-            fits = self._fits[shape] = room.can_fit(spec.roles, spec.labels)
+            fits = self._fits[shape, hosts] = room.can_fit(spec.roles, spec.labels, hosts)
         if fits:
             return None
+        if group.key.reserved:  # it may evict its equals in its leaf
+            priority += 1
         offer = self._offers.get((group.kind, leaf, priority, group.gpus))
         if offer is None:
             outranked = self._waking[group.kind].outranked(leaf, group.gpus)
@@ -162,18 +267,23 @@ class _Pass:
         if not self._under_cap():
             return Reason.WAITING_EVICTION_CAP
         job = self.state.jobs[group.anyone()]
-        if not preemption.room_at_most(self.contest, job).can_fit(job.spec.roles, job.spec.labels):
+        if not preemption.room_at_most(self.contest, job).can_fit(job.spec.roles, job.spec.labels, hosts):
             return Reason.WAITING_CAPACITY
         return None
+
+    def _hosts(self, group: Group) -> int:
+        """Hosts that let the group's jobs in, as bits."""
+        return self._everywhere & ~self._doors.shut(group)
 
     def _plan(self, group: Group) -> Start | Claim | None:
         """How the group's first job could be placed now, by eviction if need be; None: it cannot, and is parked."""
         job = self.state.jobs[self._head(group)[2] if len(group.people) > 1 else group.anyone()]
         room, spec = self.cluster.room, job.spec
-        slots = room.fit(spec.roles, spec.labels) if self._fits.get(group.key.shape, True) else None
-        if slots is not None and not isinstance(slots, Misfit):
+        hosts = self._hosts(group)
+        slots = room.place(spec.roles, spec.labels, hosts) if self._fits.get((group.key.shape, hosts), True) else None
+        if slots is not None:
             return self._start(job, slots)
-        found = preemption.search(self.contest, job)
+        found = preemption.search(self.contest, job, hosts)
         if found is None:
             self._park(group, Reason.WAITING_CAPACITY)
             return None
@@ -197,6 +307,7 @@ class _Pass:
         self.contest.moved()
         self._fits.clear()
         self._offers.clear()
+        self._doors = Doors(self.contest)
         if not isinstance(plan, Stop):
             job = self.state.jobs[plan.job_id]
             self.contest.standing(job.kind).charged(job.leaf)

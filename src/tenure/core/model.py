@@ -24,6 +24,10 @@ class Word(StrEnum):
     __hash__ = str.__hash__
 
 
+SHORT_RUNTIME = 15 * MINUTE
+SHORT_GPUS = 8
+"""A short contract (debugging) is charged, for at most this long and on at most so many GPUs."""
+
 SELF = "self"
 """Name of the implicit child of every inner budget: what its other children leave over."""
 
@@ -108,6 +112,11 @@ class JobSpec:
         return self.contract.min_runtime > 0
 
 
+def short(min_runtime: int, gpus: int) -> bool:
+    """Whether this is a short contract: debugging, which held hosts let in."""
+    return 0 < min_runtime <= SHORT_RUNTIME and gpus <= SHORT_GPUS
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """A machine as declared. ``cpus`` in thousandths of a CPU, ``mem`` in MiB."""
@@ -169,6 +178,12 @@ class Policy:
     unallocated_turn: int = HOUR
     """Rule 6: what a started unallocated attempt counts at once, and how long its peers leave it alone."""
     evictions_per_minute: int = 60
+    reserved_share: int = 500_000
+    """Rule 10: reservations are made until this part of a cluster's GPUs is held, in parts per million; 0: none."""
+    reserve_from: int = 8
+    """The smallest job that gets a reservation, in GPUs."""
+    look_every: int = 5 * MINUTE
+    """How often a pass looks for jobs in turn that need a reservation."""
     backoff_first: int = 10 * SECOND
     backoff_max: int = 30 * MINUTE
 

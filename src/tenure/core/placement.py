@@ -73,7 +73,14 @@ class Room(Capacity):
         return any(self._replicas(role, domain) == role.replicas for domain in domains)
 
     def fit(self, roles: Sequence[Role], labels: Sequence[Label]) -> tuple[Slots, ...] | Misfit:
-        """Slots for all replicas, in the order of (role, replica), or why there are none. Takes nothing.
+        """What ``place`` finds, or why it finds nothing."""
+        slots = self.place(roles, labels)
+        return slots if slots is not None else self._explain(roles, [label for label in labels if label.required])
+
+    def place(
+        self, roles: Sequence[Role], labels: Sequence[Label], hosts: int | None = None
+    ) -> tuple[Slots, ...] | None:
+        """Slots for all replicas, in the order of (role, replica), on ``hosts`` if given. Takes nothing.
 
         Larger replicas are placed first, each on the host with the fewest free GPUs that has room, then the
         lowest index. Of the values of a required same-value label, the one with the fewest free GPUs that are
@@ -81,10 +88,11 @@ class Room(Capacity):
         fits; a preferred same-value label that no one value can satisfy is spread over as few as possible.
         """
         required = [label for label in labels if label.required]
-        domains = self._narrow([self._open], required) if required else [self._open]
+        where = self._open if hosts is None else self._open & hosts
+        domains = self._narrow([where], required) if required else [where]
         best = self._first(roles, domains)
         if best is None:
-            return self._explain(roles, required)
+            return None
         for label in labels:
             if not label.required:
                 better = self._prefer(roles, domains, label)

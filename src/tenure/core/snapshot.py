@@ -78,6 +78,8 @@ def load(data: dict[str, Any], closed: dict[str, Iterable[Span]]) -> State:
     for saved in data["clusters"]:
         _load_cluster(state, saved, closed)
     for job in state.jobs.values():
+        if job.reservation is not None:
+            effects.index_reservation(state, job)
         if job.attempt is None:
             state.enqueue(job)
     _restore_timers(state)

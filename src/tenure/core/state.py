@@ -82,6 +82,36 @@ class Attempt:
         return self.amount * max(0, now - since) if since is not None else 0
 
 
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Hosts of one cluster that are held for a job in turn (rule 10); times in ms UTC."""
+
+    cluster: str
+    hosts: tuple[str, ...]
+    amount: int
+    """What the job is going to be charged, thousandths of a GPU: its promise counts in C."""
+    made_at: int
+    told: int
+    """When the hosts are free to the job. Until then they let in what is over by then, and short contracts."""
+    starts_by: int
+    """Upper bound of the start: ``told``, start-up time-outs, graces, and what short contracts may overrun."""
+    bounded: tuple[str, ...] = ()
+    """Attempts that the job did not outrank when it was made: they end by their time-out, not for this."""
+
+
+@dataclass(slots=True)
+class Held:
+    """What a cluster keeps of a reservation while it lasts; derived."""
+
+    reservation: Reservation
+    mask: int
+    """Its hosts as bits of the room."""
+    gpus: int
+    """GPUs of these hosts."""
+    look_at: int = 0
+    """Nothing on its hosts can be over before this time."""
+
+
 @dataclass(slots=True)
 class Job:
     """A live job. ``submitted`` is its first submission: its seniority, which requeues keep."""
@@ -94,6 +124,8 @@ class Job:
     budget: str
     """The budget's path today: it differs from ``spec.budget`` after a move."""
     client_key: str = ""
+    queued_at: int = 0
+    """When it last joined the queue: submitted, requeued, released or given back."""
     held_by: str = ""
     not_before: int = 0
     failures: int = 0
@@ -110,6 +142,11 @@ class Job:
     evictions: int = 0
     evictions_since_checkpoint: int = 0
     attempt: Attempt | None = None
+    reservation: Reservation | None = None
+    reserved: int = 0
+    """How often it was given a reservation."""
+    first_starts_by: int = 0
+    """By when it was told first that it would start; 0: it never was."""
     last: Because = field(default_factory=lambda: Because(Reason.WAITING_NEW))
     """Why its last attempt ended, or why it is where it is."""
     history: list[str] = field(default_factory=list)
@@ -158,6 +195,16 @@ class ClusterState:
         self.cap_until = 0
         """Until when the cap on evictions holds back what was parked for it; a timer waits for that."""
         self.draining: set[str] = set()
+        self.reservations: dict[int, Held] = {}
+        """Job -> the hosts that are held for it, in the order in which they were made."""
+        self.held: dict[str, int] = {}
+        """Host -> the job for which it is held."""
+        self.held_gpus = 0
+        """GPUs of the hosts that are held."""
+        self.looking = False
+        """Whether the step under way looks for jobs in turn that need a reservation."""
+        self.look_at = 0
+        """When a timer that is set makes it look; 0: none is."""
 
     def healthy_gpus(self) -> int:
         """GPUs on hosts that are healthy, or draining and still occupied."""
@@ -181,6 +228,7 @@ class Due:
     GRANT = "grant"
     EVICTION_CAP = "eviction_cap"
     DRAIN_DEADLINE = "drain_deadline"
+    LOOK = "look"
     OF_ATTEMPTS = frozenset({EXPOSED, TURN_OVER, START_TIMEOUT, TIMEOUT, RELEASE_BY})
 
 
@@ -268,7 +316,16 @@ class State:
             return
         for name in job.spec.clusters:
             if name in self.clusters:
-                self.queue_of(job, name).add(job.id, job.spec, job.leaf, job.submitted)
+                reserved = job.id if job.reservation is not None else 0
+                self.queue_of(job, name).add(job.id, job.spec, job.leaf, job.submitted, reserved)
+                self.look_soon(self.clusters[name])
+
+    def look_soon(self, cluster: ClusterState) -> None:
+        """Set the timer that makes passes look for jobs in turn, when charged jobs wait."""
+        every = self.policy.look_every
+        if not cluster.look_at and self.policy.reserved_share and cluster.queues[Kind.CHARGED].groups:
+            cluster.look_at = (self.now // every + 1) * every
+            self.due(cluster.look_at, Due.LOOK, cluster.spec.name)
 
     def dequeue(self, job: Job) -> None:
         for name in job.spec.clusters:

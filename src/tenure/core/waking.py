@@ -55,12 +55,17 @@ class Waking:
             self.pool.grown.clear()
         return [group for group in found if self._entitled(group.key.leaf)]
 
-    def moved(self, leaf: str) -> list[Group]:
-        """What has to be tried since a plan charged ``leaf``: its siblings reach further over it, it less over them."""
+    def moved(self, leaf: str, gained: int) -> list[Group]:
+        """What has to be tried since a plan charged ``leaf``: its siblings reach further over it, it less over them.
+
+        ``gained``: hosts that were held for its job.
+        """
         if not self.queue.groups:
             return []
         found: dict[Group, None] = {}
         self._look(found)
+        for each in self.queue.leaves if gained else ():
+            self._helped(each, gained, found)
         return [group for group in found if self._entitled(group.key.leaf)]
 
     def end(self) -> None:
