@@ -112,7 +112,7 @@ def due(state: State, kind: str, key: str, at: int) -> list[Outcome]:
         for queue in state.clusters[key].queues.values():
             queue.unpark(Reason.WAITING_EVICTION_CAP)
     elif kind == Due.LOOK and key in state.clusters and state.clusters[key].look_at == at:
-        state.clusters[key].looking = True
+        state.clusters[key].looking = bool(state.clusters[key].queues[Kind.CHARGED].groups)
         state.clusters[key].look_at = 0
         state.look_soon(state.clusters[key])
     return out
