@@ -28,6 +28,7 @@ TEMPLATES: dict[Reason, str] = {
     "[: {victims} evicted for it].",
     Reason.RESERVED: "Holds a reservation[ of {hosts} hosts][ in {cluster}][: free to it by {told:time}]"
     "[, its reservation number {times}].",
+    Reason.HEADROOM: "[{hosts}|Some] hosts are kept for short contracts[: {wanted} GPUs are wanted for them].",
     Reason.CLAIM_COMPLETE: "Started: the GPUs that it claimed have all been released[; claimed at {planned_at:time}].",
     Reason.CLAIM_RELEASED: "The GPUs that it claimed are free; charged jobs choose first, and it takes what they leave"
     "[; claimed at {planned_at:time}].",
@@ -70,6 +71,8 @@ TEMPLATES: dict[Reason, str] = {
     "jobs come first.",
     Reason.EVICTED_RESERVED: "Evicted[ for job {gainer}]: its hosts were held for that job[ since {made_at:time}], "
     "and their time has come.",
+    Reason.EVICTED_HEADROOM: "Evicted[ for job {gainer}]: its host is kept for short contracts[, which need "
+    "{wanted} GPUs now].",
     Reason.EVICTED_DRAIN: "Evicted because its host[ {host}] is draining[: {why}].",
     Reason.EVICTED_BY_PERSON: "Evicted by [{by}|a person][: {why}][{protected:while_protected}].",
     Reason.HOST_FAILED: "Its host[ {host}] failed[: {why}][; last checkpoint {checkpoint_at:time}].",

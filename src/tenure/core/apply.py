@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tenure.core import effects
-from tenure.core.decisions import Claim, Evict, Plan, Reserve, Start, Stop, Unreserve
+from tenure.core.decisions import Claim, Evict, Headroom, Plan, Reserve, Start, Stop, Unreserve
 from tenure.core.lifecycle import Step
 from tenure.core.model import MINUTE
 from tenure.core.state import Attempt, Job, Reservation, State, StopRecord
@@ -38,6 +38,8 @@ def apply(state: State, plan: Plan) -> None:
             held = Reservation(plan.cluster, plan.hosts, plan.amount, plan.at, plan.told, plan.starts_by, plan.bounded)
             effects.reserve(state, job, held)
             effects.note(state, job, plan.because)
+        case Headroom():
+            effects.keep_free(state.clusters[plan.cluster], plan.hosts)
         case Unreserve():
             job = state.jobs[plan.job_id]
             state.dequeue(job)

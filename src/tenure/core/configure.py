@@ -66,7 +66,7 @@ def _keep(state: State, job: Job, reservation: Reservation, hosts: set[Host]) ->
     """Hold the same hosts again where they are as they were; else the reservation is made anew."""
     cluster = state.clusters.get(reservation.cluster)
     there = cluster is not None and hosts <= set(cluster.spec.hosts)
-    wanted = state.policy.reserved_share and reservation.cluster in job.spec.clusters
+    wanted = state.policy.reserved_percent and reservation.cluster in job.spec.clusters
     if cluster is not None and there and wanted and all(cluster.room.is_open(host) for host in reservation.hosts):
         job.reservation = reservation
         effects.index_reservation(state, job)
@@ -80,10 +80,13 @@ def _carry_over(state: State, cluster: ClusterState, before: ClusterState) -> No
     cluster.ledger = before.ledger
     cluster.recent_evictions = before.recent_evictions
     cluster.leaving = before.leaving
+    cluster.shorts = before.shorts
     cluster.freed = before.freed + before.spec.gpus
     names = {host.name for host in cluster.spec.hosts}
     cluster.hosts = {name: record for name, record in before.hosts.items() if name in names}
     rebuild_room(state, cluster)
+    if state.policy.headroom_percent:
+        effects.keep_free(cluster, tuple(host for host in before.headroom if host in names))
     for index in (before.exposed, before.unallocated):
         for attempt in [attempt for leaf in index.values() for attempt in leaf.values()]:
             effects.index_evictable(state, cluster, attempt)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tenure.core import drain, preemption, reservation
+from tenure.core import drain, headroom, preemption, reservation
 from tenure.core.apply import apply
-from tenure.core.decisions import Claim, Plan, Reserve, Start, Stop, Unreserve
+from tenure.core.decisions import Claim, Headroom, Plan, Reserve, Start, Stop, Unreserve
 from tenure.core.ledger import OCCUPANCY, Kind
-from tenure.core.model import MINUTE, Slots
+from tenure.core.model import MINUTE, Slots, short
 from tenure.core.preemption import Contest
 from tenure.core.queue import Group, Parked, Shape
 from tenure.core.reasons import Because, Number, Reason
@@ -57,8 +57,8 @@ class _Pass:
         self._doors = Doors(self.contest)
         self._fits: dict[tuple[Shape, int], bool] = {}
         """Shapes that fit without evictions, and without some hosts, since the last plan."""
-        self._offers: dict[tuple[Kind, str, int, int], tuple[int, int]] = {}
-        """What could be evicted at most for jobs of a kind, leaf, priority and size, since the last plan."""
+        self._offers: dict[tuple[Kind, str, int, int, bool], tuple[int, int]] = {}
+        """What could be evicted at most for jobs of a kind, leaf, priority, size, brief or not, since the last plan."""
         self._recent = sum(1 for at in cluster.recent_evictions if at > state.now - MINUTE)
         """Evictions of the last minute, which the cap counts."""
         self._everywhere = (1 << len(cluster.room.hosts)) - 1
@@ -80,6 +80,8 @@ class _Pass:
             self._place(Kind.UNALLOCATED)
             # 5. Jobs in turn that have found no place get a reservation, and another look: it is a licence.
             again = self._reserve()
+            # 6. Headroom for short contracts.
+            again = self._keep_free() or again
             self._gained = self._freed()
             if not again and not self._gained:
                 break
@@ -128,14 +130,14 @@ class _Pass:
     def _reserve(self) -> bool:
         """Walk rule 5's order over the jobs that wait, and hold hosts for them until enough is held."""
         state, policy = self.state, self.state.policy
-        if not self.cluster.looking or not policy.reserved_share or state.paused_starts:
+        if not self.cluster.looking or not policy.reserved_percent or state.paused_starts:
             return False
         before = len(self.plans)
         for job_id in list(self.cluster.reservations):
             if not self.contest.charged.entitled(state.jobs[job_id].leaf):
                 numbers = {"budget": state.jobs[job_id].budget, "cluster": self.cluster.spec.name}
                 self._commit(Unreserve(self.now, job_id, Because(Reason.HELD_NO_SHARE, numbers)))
-        limit = policy.reserved_share * self.cluster.healthy_gpus() // reservation.ONE
+        limit = policy.reserved_percent * self.cluster.healthy_gpus() // reservation.PERCENT
         groups = [
             group
             for leaf, waiting in self.cluster.queues[Kind.CHARGED].leaves.items()
@@ -153,6 +155,18 @@ class _Pass:
             if found is None or not group.people:
                 walk.drop(group)
         return len(self.plans) > before
+
+    def _keep_free(self) -> bool:
+        """Keep as much for short contracts as arrived lately, and clear it."""
+        if not self.cluster.looking or not (self.state.policy.headroom_percent or self.cluster.headroom):
+            return False
+        change = headroom.plan(self.contest)
+        if change is not None:
+            self._commit(change)
+        stops = list(headroom.clearings(self.contest)) if self._under_cap() else []
+        for stop in stops:
+            self._commit(stop)
+        return bool(change or stops)
 
     def _hold(self, outlook: Outlook, job: Job, limit: int) -> Reserve | None:
         """Hold hosts for a job: free ones while less than ``limit`` GPUs are held, else in another's place."""
@@ -254,11 +268,13 @@ class _Pass:
             return None
         if group.key.reserved:  # it may evict its equals in its leaf
             priority += 1
-        offer = self._offers.get((group.kind, leaf, priority, group.gpus))
+        brief = group.kind is Kind.CHARGED and short(shape.min_runtime, group.gpus)
+        known = (group.kind, leaf, priority, group.gpus, brief)
+        offer = self._offers.get(known)
         if offer is None:
             outranked = self._waking[group.kind].outranked(leaf, group.gpus)
-            offer = preemption.evictable_at_most(self.contest, group.kind, leaf, priority, outranked)
-            self._offers[group.kind, leaf, priority, group.gpus] = offer
+            offer = preemption.evictable_at_most(self.contest, group.kind, leaf, priority, outranked, brief)
+            self._offers[known] = offer
         gpus, by_host = offer
         if room.free_gpus + gpus < group.gpus or not room.holds(by_host, shape.roles):
             return Reason.WAITING_CAPACITY
@@ -308,7 +324,7 @@ class _Pass:
         self._fits.clear()
         self._offers.clear()
         self._doors = Doors(self.contest)
-        if not isinstance(plan, Stop):
+        if not isinstance(plan, Stop | Headroom):
             job = self.state.jobs[plan.job_id]
             self.contest.standing(job.kind).charged(job.leaf)
         victims = plan.victims if isinstance(plan, Claim) else (plan.victim,) if isinstance(plan, Stop) else ()

@@ -1,6 +1,6 @@
 """What the core decides, as frozen records: each is logged, then applied whole or not at all.
 
-Two kinds. *Plans* come out of a scheduling pass (``cycle``): Start, Claim, Stop, Reserve, Unreserve. *Outcomes* follow
+Two kinds. *Plans* come out of a scheduling pass (``cycle``): Start, Claim, Stop, Reserve, ... *Outcomes* follow
 from events and due times alone (``transitions``): the rest. A restart applies recorded plans and derives the
 outcomes anew; ``tenure replay`` derives both and compares.
 """
@@ -96,7 +96,17 @@ class Unreserve:
     because: Because
 
 
-Plan = Start | Claim | Stop | Reserve | Unreserve
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """From now on these hosts are kept for short contracts (rule 10)."""
+
+    at: int
+    cluster: str
+    hosts: tuple[str, ...]
+    because: Because
+
+
+Plan = Start | Claim | Stop | Reserve | Unreserve | Headroom
 
 
 @dataclass(frozen=True, slots=True)

@@ -250,6 +250,15 @@ def unreserve(state: State, job: Job) -> None:
     state.touched_jobs.add(job.id)
 
 
+def keep_free(cluster: ClusterState, hosts: tuple[str, ...]) -> None:
+    """Keep these hosts for short contracts from now on. Others may try those that were kept, these evict on the new."""
+    mask = 0
+    for host in hosts:
+        mask |= 1 << cluster.room.index[host]
+    cluster.room.gained |= mask ^ cluster.headroom_mask
+    cluster.headroom, cluster.headroom_mask = hosts, mask
+
+
 def _freed_where_held(cluster: ClusterState, attempt: Attempt) -> None:
     """Something on held hosts is over: look whether their time has come, and who is let in there now."""
     for host in attempt.hosts():

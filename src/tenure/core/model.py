@@ -178,12 +178,16 @@ class Policy:
     unallocated_turn: int = HOUR
     """Rule 6: what a started unallocated attempt counts at once, and how long its peers leave it alone."""
     evictions_per_minute: int = 60
-    reserved_share: int = 500_000
-    """Rule 10: reservations are made until this part of a cluster's GPUs is held, in parts per million; 0: none."""
+    reserved_percent: int = 50
+    """Rule 10: reservations are made until this percentage of a cluster's healthy GPUs is held; 0: none."""
     reserve_from: int = 8
     """The smallest job that gets a reservation, in GPUs."""
+    reserve_ahead: int = 9 * HOUR
+    """How far ahead hosts are held: beyond this nobody knows enough."""
     look_every: int = 5 * MINUTE
-    """How often a pass looks for jobs in turn that need a reservation."""
+    """How often a pass looks for jobs in turn that need a reservation, and what headroom is needed."""
+    headroom_percent: int = 0
+    """At most this percentage of a cluster's healthy GPUs is kept for short contracts; 0: none."""
     backoff_first: int = 10 * SECOND
     backoff_max: int = 30 * MINUTE
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from tenure.core.decisions import Evict
 from tenure.core.fairshare import Standing
 from tenure.core.ledger import Kind
-from tenure.core.model import GPU, JobSpec, Slots
+from tenure.core.model import GPU, JobSpec, Slots, short
 from tenure.core.placement import Room
 from tenure.core.reasons import Because, Number, Reason
 from tenure.core.state import Attempt, ClusterState, Job, State, margin_amount
+from tenure.core.tally import spread, total
 
 GENEROUS = 8
 """Whole GPUs that a set of victims may free too many before a larger set is looked at last (rule 8)."""
@@ -28,7 +29,7 @@ class Contest:
         self.cluster = cluster
         self.now = state.now
         self._standings: dict[Kind, Standing] = {}
-        self.rooms: dict[tuple[Kind, tuple[str, ...], tuple[str, int, int] | None], Room] = {}
+        self.rooms: dict[tuple[Kind, tuple[str, ...], tuple[str, int, int] | None, bool], Room] = {}
         """Rooms as they would be without everything that may be evicted, by what that depends on."""
 
     @property
@@ -66,9 +67,9 @@ class Contest:
 
 
 def evictable_at_most(
-    contest: Contest, kind: Kind, leaf: str, priority: int, outranked: Sequence[str]
+    contest: Contest, kind: Kind, leaf: str, priority: int, outranked: Sequence[str], brief: bool
 ) -> tuple[int, int]:
-    """GPUs that may be evicted for such a job, in all and by host (see ``tally``)."""
+    """GPUs that may be evicted for such a job, in all and by host (see ``tally``). ``brief``: a short contract."""
     cluster, pool = contest.cluster, contest.cluster.pools[kind]
     gpus, by_host = pool.below(leaf, priority)
     if kind is Kind.CHARGED:
@@ -77,6 +78,10 @@ def evictable_at_most(
     for sibling in outranked:
         gpus += pool.gpus[sibling]
         by_host += pool.tallies[sibling]
+    if brief and cluster.headroom:
+        kept = pool.tallies.get(contest.state.the_tree().root, 0) & spread(cluster.headroom_mask)
+        gpus += total(kept, cluster.headroom_mask)
+        by_host += kept
     return gpus, by_host
 
 
@@ -87,7 +92,8 @@ def room_at_most(contest: Contest, job: Job) -> Room:
     outranked = contest.outranked(kind, job.leaf, margin_amount(job.spec))
     reserved = job.id if job.reservation is not None else 0
     own = (job.leaf, job.spec.priority, reserved) if job.leaf in index else None
-    key = (kind, outranked, own)
+    licence = _on_headroom(contest, job) if kind is Kind.CHARGED and cluster.headroom else []
+    key = (kind, outranked, own, bool(licence))
     room = contest.rooms.get(key)
     if room is None:
         room = contest.rooms[key] = cluster.room.fork()
@@ -98,8 +104,13 @@ def room_at_most(contest: Contest, job: Job) -> Room:
             for attempt in attempts.values():
                 if kind is Kind.CHARGED or attempt.promised_until is None:
                     room.give(attempt.slots)
+        given = set()
         for attempt in index[job.leaf].values() if own is not None else ():
             if outranks(contest, job, attempt):
+                given.add(attempt.id)
+                room.give(attempt.slots)
+        for attempt in licence:
+            if attempt.id not in given and set(outranked).isdisjoint(line(attempt.leaf)):
                 room.give(attempt.slots)
     return room
 
@@ -113,6 +124,8 @@ def outranks(contest: Contest, job: Job, attempt: Attempt) -> bool:
             return False
     elif job.kind is Kind.UNALLOCATED:
         return False
+    elif contest.cluster.headroom and licensed(contest, job, attempt):
+        return True
     standing = contest.standing(job.kind)
     split = standing.fork(job.leaf, attempt.leaf)
     if split is None:
@@ -120,6 +133,12 @@ def outranks(contest: Contest, job: Job, attempt: Attempt) -> bool:
         mine, theirs = job.spec.priority, victim.spec.priority
         return mine > theirs or (mine == theirs and job.reservation is not None and job.submitted < victim.submitted)
     return standing.reach(*split) >= standing.margin(margin_amount(job.spec))
+
+
+def licensed(contest: Contest, job: Job, attempt: Attempt) -> bool:
+    """Whether a short contract may evict what runs exposed on hosts that are kept for such, whoever it is (rule 10)."""
+    kept = contest.cluster.headroom
+    return short(job.spec.contract.min_runtime, job.spec.gpus) and all(host in kept for host in attempt.hosts())
 
 
 def charged_victims(contest: Contest, job: Job) -> Iterator[Attempt]:
@@ -205,9 +224,23 @@ def _search_in(
     found = smallest_set(room, job.spec, unallocated, hosts)
     if found is None and job.kind is Kind.CHARGED:
         charged = [a for a in charged_victims(contest, job) if room.opens(a.slots, hosts)]
+        known = {a.id for a in charged}
+        charged += [a for a in _on_headroom(contest, job) if a.id not in known]
         if charged:
             found = smallest_set(room, job.spec, unallocated + charged, hosts)
     return found
+
+
+def _on_headroom(contest: Contest, job: Job) -> list[Attempt]:
+    """What ``job`` is licensed to evict on kept hosts, what loses least first."""
+    cluster, attempts, found = contest.cluster, contest.state.attempts, dict[str, Attempt]()
+    if cluster.headroom and short(job.spec.contract.min_runtime, job.spec.gpus):
+        for host in cluster.headroom:
+            for attempt_id in cluster.on_host[host]:
+                attempt = attempts[attempt_id]
+                if attempt_id in cluster.exposed.get(attempt.leaf, ()) and licensed(contest, job, attempt):
+                    found[attempt_id] = attempt
+    return sorted(found.values(), key=lambda a: (a.at_risk(contest.now), a.id))
 
 
 def smallest_set(
@@ -319,6 +352,10 @@ def because(contest: Contest, job: Job, attempt: Attempt) -> Because:
         return Because(Reason.EVICTED_UNALLOCATED, {"gainer": job.id, "gainer_gpus": job.spec.gpus})
     standing = contest.standing(job.kind)
     split = standing.fork(job.leaf, attempt.leaf)
+    by_rank = split is not None and standing.reach(*split) >= standing.margin(margin_amount(job.spec))
+    if not by_rank and attempt.charged and licensed(contest, job, attempt):
+        kept = len(contest.cluster.headroom)
+        return Because(Reason.EVICTED_HEADROOM, {"gainer": job.id, "hosts": kept, "wanted": job.spec.gpus})
     if split is None:
         victim = contest.state.jobs[attempt.job_id]
         if job.reservation is not None and job.spec.priority == victim.spec.priority:

@@ -19,8 +19,7 @@ from tenure.core.reasons import Because, Number, Reason
 from tenure.core.state import Attempt, Held, Job, protected
 
 NEVER = 1 << 62
-ONE = 1_000_000
-"""A part of a cluster is given in parts per million."""
+PERCENT = 100
 
 
 def slack(cluster: Cluster) -> int:
@@ -47,7 +46,7 @@ class Doors:
     def shut(self, group: Group) -> int:
         """Hosts that do not let the jobs of ``group`` in, as bits."""
         cluster = self.contest.cluster
-        if not cluster.reservations or group.kind is Kind.UNALLOCATED:
+        if not (cluster.reservations or cluster.headroom) or group.kind is Kind.UNALLOCATED:
             return 0
         least, key = group.key.shape.min_runtime, group.key
         brief = short(least, group.gpus)
@@ -62,7 +61,9 @@ class Doors:
         brief = short(min_runtime, gpus)
         shut = brief and not self._has_room_for_short(leaf, gpus)
         over = now if brief else now + min_runtime + slack(cluster.spec)
-        mask = 0
+        mask = 0 if brief else cluster.headroom_mask
+        if own in cluster.reservations:
+            mask &= ~cluster.reservations[own].mask
         for job_id, held in cluster.reservations.items():
             if job_id != own and (shut or over > held.reservation.told):
                 mask |= held.mask
@@ -163,7 +164,10 @@ class Outlook:
             for host in each.hosts:
                 times[host] = max(times[host], each.until)
         spec = job.spec
-        hosts = [i for i, at in enumerate(times) if at < NEVER and usable >> i & 1 and room.is_open(room.hosts[i].name)]
+        until = contest.now + contest.state.policy.reserve_ahead
+        hosts = [
+            i for i, at in enumerate(times) if at <= until and usable >> i & 1 and room.is_open(room.hosts[i].name)
+        ]
         hosts.sort(key=lambda i: (times[i], i))
         count = _shortest(hosts, lambda mask: self.empty.can_fit(spec.roles, spec.labels, mask))
         if count is None:

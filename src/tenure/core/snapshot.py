@@ -43,6 +43,8 @@ def _save_cluster(cluster: ClusterState, since: int) -> dict[str, Any]:
         "spec": codec.plain(cluster.spec),
         "hosts": codec.plain(cluster.hosts),
         "recent_evictions": list(cluster.recent_evictions),
+        "headroom": list(cluster.headroom),
+        "shorts": [list(short) for short in cluster.shorts],
         "first_record": ledger.first_record,
         "healthy_gpus": ledger.healthy_gpus,
         "entitled": {
@@ -101,6 +103,8 @@ def _load_cluster(state: State, saved: dict[str, Any], closed: dict[str, Iterabl
         account.created, account.allocation = created, allocation
         account.entitled.times, account.entitled.cums, account.entitled.rates = list(times), list(cums), list(rates)
     rebuild_room(state, cluster)
+    cluster.shorts = deque((at, gpus) for at, gpus in saved.get("shorts", ()))
+    effects.keep_free(cluster, tuple(saved.get("headroom", ())))
     for attempt_id in sorted(state.attempts):
         attempt = state.attempts[attempt_id]
         if attempt.cluster == name:

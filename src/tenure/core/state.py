@@ -201,6 +201,11 @@ class ClusterState:
         """Host -> the job for which it is held."""
         self.held_gpus = 0
         """GPUs of the hosts that are held."""
+        self.headroom: tuple[str, ...] = ()
+        """Hosts that are kept for short contracts."""
+        self.headroom_mask = 0
+        self.shorts: deque[tuple[int, int]] = deque()
+        """When short contracts were submitted in the last hour, and their GPUs."""
         self.looking = False
         """Whether the step under way looks for jobs in turn that need a reservation."""
         self.look_at = 0
@@ -322,8 +327,9 @@ class State:
 
     def look_soon(self, cluster: ClusterState) -> None:
         """Set the timer that makes passes look for jobs in turn, when charged jobs wait."""
-        every = self.policy.look_every
-        if not cluster.look_at and self.policy.reserved_share and cluster.queues[Kind.CHARGED].groups:
+        every, policy = self.policy.look_every, self.policy
+        looks = policy.reserved_percent or policy.headroom_percent
+        if looks and not cluster.look_at and cluster.queues[Kind.CHARGED].groups:
             cluster.look_at = (self.now // every + 1) * every
             self.due(cluster.look_at, Due.LOOK, cluster.spec.name)
 

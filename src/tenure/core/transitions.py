@@ -37,7 +37,7 @@ from tenure.core.events import (
 )
 from tenure.core.ledger import Kind, Span
 from tenure.core.lifecycle import JobState, Step
-from tenure.core.model import HostState
+from tenure.core.model import HOUR, HostState, JobSpec, short
 from tenure.core.outcomes import FINAL, back_off, fate
 from tenure.core.preemption import grace_of
 from tenure.core.reasons import Because, Reason
@@ -157,6 +157,19 @@ def _submitted(state: State, event: Submitted) -> None:
     state.jobs[job.id] = job
     state.touched_jobs.add(job.id)
     state.enqueue(job)
+    if short(event.spec.contract.min_runtime, event.spec.gpus):
+        _count_short(state, event.spec)
+
+
+def _count_short(state: State, spec: JobSpec) -> None:
+    """What headroom follows. A job counts where it would rather run."""
+    for name in spec.clusters:
+        if name in state.clusters:
+            arrived = state.clusters[name].shorts
+            arrived.append((state.now, spec.gpus))
+            while arrived[0][0] <= state.now - HOUR:
+                arrived.popleft()
+            return
 
 
 def _cancel(state: State, event: CancelRequested, out: list[Outcome]) -> None:

@@ -163,11 +163,12 @@ class Waking:
         hosts = gained | grown.get(leaf, 0)
         for sibling in outranked:
             hosts |= grown.get(sibling, 0)
+        hosts |= grown.get(self.tree.root, 0) & contest.cluster.headroom_mask
         if not hosts:
             return
         gpus = by_host = 0
         if contest.state.evictions_allowed():
-            gpus, by_host = evictable_at_most(contest, self.kind, leaf, ANY, outranked)
+            gpus, by_host = evictable_at_most(contest, self.kind, leaf, ANY, outranked, brief=True)
         enough, most = room.free_gpus + gpus, room.largest(by_host, hosts)
         for key, group in self.queue.leaves[leaf].items():
             if group.gpus <= most if group.single else group.gpus <= enough and room.holds(by_host, key.shape.roles):

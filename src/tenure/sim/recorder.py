@@ -10,6 +10,7 @@ from tenure.core.decisions import (
     Claim,
     ClaimOpened,
     Evict,
+    Headroom,
     JobEnded,
     Outcome,
     Plan,
@@ -260,6 +261,8 @@ class Recorder:
     def _plan(self, state: State, plan: Plan, at: int) -> None:
         if isinstance(plan, Stop):
             self._evicted(plan.victim, plan.at)
+            return
+        if isinstance(plan, Headroom):
             return
         known = self.live[plan.job_id]
         row = known.row
