@@ -7,7 +7,7 @@ is charged during the pass, so figures and orders are computed once and forgotte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cmp_to_key
 
 from tenure.core.ledger import Kind, Ledger
@@ -27,6 +27,10 @@ class Figures:
     used_recent: int
     entitled_recent: int
     denominator: int
+
+    def entitled_to(self, more: int) -> Figures:
+        """The same with both entitlements raised by ``more``."""
+        return Figures(self.used, self.entitled + more, self.used_recent, self.entitled_recent + more, self.denominator)
 
     def below_recent(self, shift: int = 0) -> bool:
         """Below its allocation over the last day, with ``shift`` added to its usage."""
@@ -191,9 +195,7 @@ class Standing:
         gain, loss = mine * horizon, theirs * horizon
         if min(b.entitled, b.entitled_recent) <= loss:
             return FAR, self.now + 1
-        a = replace(a, entitled=a.entitled + gain, entitled_recent=a.entitled_recent + gain)
-        b = replace(b, entitled=b.entitled - loss, entitled_recent=b.entitled_recent - loss)
-        return reach(a, b), self.now + horizon
+        return reach(a.entitled_to(gain), b.entitled_to(-loss)), self.now + horizon
 
     def entitled(self, leaf: str) -> bool:
         """Whether the leaf has any share today."""

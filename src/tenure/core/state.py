@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import Final
 
 from tenure.core.ledger import OCCUPANCY, Kind, Ledger, Span
 from tenure.core.lifecycle import JobState
@@ -224,17 +225,17 @@ class ClusterState:
 class Due:
     """Kinds of due times. A timer that no longer matches its record is ignored when it comes up."""
 
-    EXPOSED = "exposed"
-    TURN_OVER = "turn_over"
-    START_TIMEOUT = "start_timeout"
-    TIMEOUT = "timeout"
-    RELEASE_BY = "release_by"
-    BACKOFF = "backoff"
-    GRANT = "grant"
-    EVICTION_CAP = "eviction_cap"
-    DRAIN_DEADLINE = "drain_deadline"
-    LOOK = "look"
-    OF_ATTEMPTS = frozenset({EXPOSED, TURN_OVER, START_TIMEOUT, TIMEOUT, RELEASE_BY})
+    EXPOSED: Final = "exposed"
+    TURN_OVER: Final = "turn_over"
+    START_TIMEOUT: Final = "start_timeout"
+    TIMEOUT: Final = "timeout"
+    RELEASE_BY: Final = "release_by"
+    BACKOFF: Final = "backoff"
+    GRANT: Final = "grant"
+    EVICTION_CAP: Final = "eviction_cap"
+    DRAIN_DEADLINE: Final = "drain_deadline"
+    LOOK: Final = "look"
+    OF_ATTEMPTS: Final = frozenset({EXPOSED, TURN_OVER, START_TIMEOUT, TIMEOUT, RELEASE_BY})
 
 
 class State:
