@@ -81,6 +81,7 @@ class PolicyTable(Table):
     evictions_per_minute: int | None = None
     reserved_percent: int | None = None
     reserve_from: int | None = None
+    reserve_margin_percent: int | None = None
     reserve_ahead: Duration | None = None
     look_every: Duration | None = None
     headroom_percent: int | None = None

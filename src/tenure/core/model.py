@@ -184,6 +184,8 @@ class Policy:
     """The smallest job that gets a reservation, in GPUs."""
     reserve_ahead: int = 9 * HOUR
     """How far ahead hosts are held: beyond this nobody knows enough."""
+    reserve_margin_percent: int = 100
+    """How much of rule 7's margin a job must be ahead of those whose hosts it wants to hold."""
     look_every: int = 5 * MINUTE
     """How often a pass looks for jobs in turn that need a reservation, and what headroom is needed."""
     headroom_percent: int = 0

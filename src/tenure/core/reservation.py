@@ -141,7 +141,8 @@ class Outlook:
 
         By the standings of now, in which all that is protected is counted in full already.
         """
-        standing, margin = self.contest.charged, self.contest.charged.margin(job.spec.gpus * GPU)
+        standing, percent = self.contest.charged, self.contest.state.policy.reserve_margin_percent
+        margin = standing.margin(job.spec.gpus * GPU) * percent // PERCENT
         found = []
         for leaf, runs in self.charged.items():
             split = standing.fork(job.leaf, leaf)

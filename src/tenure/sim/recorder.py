@@ -271,6 +271,7 @@ class Recorder:
             return
         if isinstance(plan, Reserve):
             row.reservations += 1
+            row.reserved = row.reserved or plan.at
             row.told_by = row.told_by or plan.starts_by
             row.starts_by = plan.starts_by
             return

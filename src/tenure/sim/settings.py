@@ -17,7 +17,14 @@ Pairs = Sequence[tuple[str, str]]
 
 TENURE = "budgets"
 """The policy that the scheduler's settings are for."""
-_RULE_10 = ("reserved_percent", "reserve_from", "reserve_ahead", "look_every", "headroom_percent")
+_RULE_10 = (
+    "reserved_percent",
+    "reserve_from",
+    "reserve_margin_percent",
+    "reserve_ahead",
+    "look_every",
+    "headroom_percent",
+)
 _OF_TENURE = ("recent", "entitlement_floor", "preemption_margin", "unallocated_turn", "evictions_per_minute", *_RULE_10)
 _OF_SCHEDULER = ("lookback", *_OF_TENURE)
 _FOLLOW_LOOKBACK = ("recent", "entitlement_floor", "preemption_margin")
@@ -36,6 +43,7 @@ _COUNTS = (
     "evictions_per_minute",
     "reserved_percent",
     "reserve_from",
+    "reserve_margin_percent",
     "headroom_percent",
     "cap_percent",
     "cap_least",
