@@ -23,7 +23,8 @@ class JobRow:
     the policy of the run. ``runtime``: the work it needs. ``decided``: its first plan; ``started``: its first GPUs.
     ``state``: its final state, or the one at the end of the run, when ``ended`` is None. ``occupied`` and ``lost`` over
     all attempts: ``lost`` is work that had to be done again and restarts. ``reservations``: how many it was given,
-    ``reserved``: the first of them; ``told_by``: by when it was told first that it would start; ``starts_by``: the same of the one that it held at last.
+    ``reserved``: when the first was made; ``told_by``: by when it was told then that it would start; ``starts_by``: the
+    same of the one that it held at last.
     """
 
     id: int
