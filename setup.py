@@ -15,15 +15,15 @@ from setuptools import setup
 _BUILD = Path("build", "compiled")
 
 _CORE = (
-    "admission apply capacity cycle drain effects fairshare headroom lifecycle outcomes placement pool preemption queue "
-    "reservation scheduler series tally transitions tree waking watch"
+    "admission apply capacity cycle drain effects fairshare headroom ledger lifecycle outcomes placement pool preemption queue "
+    "reservation scheduler series state tally transitions tree waking watch"
 )
 _SIM = "claims driver loop meter recorder site"
 COMPILED = [f"src/tenure/core/{name}.py" for name in _CORE.split()]
 COMPILED += [f"src/tenure/sim/{name}.py" for name in _SIM.split()]
 """What a simulated month spends its time in. Left out:
 
-- core/model, events, decisions, ledger and state, sim/work: ``codec`` reads the types of their fields when JSON becomes
+- core/model, events, decisions, records and spans: ``codec`` reads the types of their fields when JSON becomes
   a record, and compiled classes forget them in part (a tuple of integers is just a tuple);
 - core/reasons: mypyc cannot compile an exception that is a dataclass;
 - sim/researchers: some numbers that are annotated as integers are floats, which compiled code refuses.
