@@ -79,6 +79,7 @@ class PolicyTable(Table):
     preemption_margin: Duration | None = None
     unallocated_turn: Duration | None = None
     evictions_per_minute: int | None = None
+    packing: bool | None = None
     reserved_percent: int | None = None
     reserve_from: int | None = None
     reserve_margin_percent: int | None = None

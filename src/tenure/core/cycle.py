@@ -7,7 +7,7 @@ is decided does not depend on that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tenure.core import drain, headroom, preemption, reservation
 from tenure.core.apply import apply
@@ -296,7 +296,9 @@ class _Pass:
         job = self.state.jobs[self._head(group)[2] if len(group.people) > 1 else group.anyone()]
         room, spec = self.cluster.room, job.spec
         hosts = self._hosts(group)
-        slots = room.place(spec.roles, spec.labels, hosts) if self._fits.get((group.key.shape, hosts), True) else None
+        slots = None
+        if self._fits.get((group.key.shape, hosts), True):
+            slots = room.place(spec.roles, spec.labels, hosts, self._longer(job))
         if slots is not None:
             return self._start(job, slots)
         found = preemption.search(self.contest, job, hosts)
@@ -310,6 +312,24 @@ class _Pass:
         leaving = tuple(sorted(attempt.id for attempt in found.leaving))
         name, attempt_id = self.cluster.spec.name, _next_attempt(job)
         return Claim(self.now, job.id, attempt_id, name, found.slots, amount, evicted, because, leaving)
+
+    def _longer(self, job: Job) -> Callable[[int], int] | None:
+        """By how much a host is kept busy longer by the protection of ``job``; None: that is not looked at."""
+        attempts, cluster = self.state.attempts, self.cluster
+        end = self.now + job.spec.contract.min_runtime
+        if not self.state.policy.packing or job.kind is Kind.UNALLOCATED:
+            return None
+
+        def longer(i: int) -> int:
+            until = self.now
+            for attempt_id in cluster.on_host[cluster.room.hosts[i].name]:
+                attempt = attempts[attempt_id]
+                if attempt.charged and attempt.stop is None:
+                    since = attempt.started_at or attempt.planned_at
+                    until = max(until, attempt.protected_until or since + attempt.min_runtime)
+            return max(0, end - until)
+
+        return longer
 
     def _start(self, job: Job, slots: tuple[Slots, ...]) -> Start:
         amount = self.cluster.room.amount(slots)

@@ -178,6 +178,8 @@ class Policy:
     unallocated_turn: int = HOUR
     """Rule 6: what a started unallocated attempt counts at once, and how long its peers leave it alone."""
     evictions_per_minute: int = 60
+    packing: bool = True
+    """Whether parts of hosts go beside others whose protection ends as late, so that whole hosts come free together."""
     reserved_percent: int = 50
     """Rule 10: reservations are made until this percentage of a cluster's healthy GPUs is held; 0: none."""
     reserve_from: int = 8
