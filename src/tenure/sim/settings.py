@@ -18,6 +18,7 @@ Pairs = Sequence[tuple[str, str]]
 TENURE = "budgets"
 """The policy that the scheduler's settings are for."""
 _RULE_10 = (
+    "packing",
     "reserved_percent",
     "reserve_from",
     "reserve_margin_percent",
@@ -41,6 +42,7 @@ _OF_POLICIES = {name: tuple(inspect.signature(type(by_name(name))).parameters) f
 """Policy -> the settings that it takes itself."""
 _COUNTS = (
     "evictions_per_minute",
+    "packing",
     "reserved_percent",
     "reserve_from",
     "reserve_margin_percent",
