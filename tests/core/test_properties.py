@@ -101,11 +101,10 @@ class Chaos:
         made = [Cluster("main", _hosts("h", 3, 4), max_grace=5 * MINUTE, start_timeout=15 * MINUTE)]
         if many:
             made.append(Cluster("aux", _hosts("x", 2, 2)))
-        cap = (60, 1, 3)[start % 3]
         self.world = World(
             made,
             tree=_tree(start),
-            policy=Policy(evictions_per_minute=cap),
+            policy=_policy(start),
             auto_up=False,
             auto_release=False,
         )
@@ -360,6 +359,17 @@ class Chaos:
         if event is None:
             self.world.clusters = old
         return event
+
+
+def _policy(start: int) -> Policy:
+    """Few evictions at once or many; reservations and headroom at times."""
+    return Policy(
+        evictions_per_minute=(60, 1, 3)[start % 3],
+        reserved_percent=(0, 50, 100)[start // 3 % 3],
+        reserve_from=(8, 4, 2)[start // 2 % 3],
+        headroom_percent=(0, 30, 60)[start // 5 % 3],
+        look_every=(5, 1)[start % 2] * MINUTE,
+    )
 
 
 def _hosts(prefix: str, count: int, gpus: int) -> tuple[Host, ...]:
