@@ -352,12 +352,13 @@ class Chaos:
         return self._reshape(c, hosts)
 
     def _reshape(self, c: Command, hosts: list[Host]) -> Event | None:
-        old = self.world.clusters
+        old, policy = self.world.clusters, self.world.policy
+        self.world.policy = replace(policy, reserved_percent=(0, 50, 100)[c.c % 3], headroom_percent=c.a % 2 * 30)
         timeout = (15 * MINUTE, 5 * MINUTE, 30 * MINUTE)[c.b % 3]
         self.world.clusters = (replace(old[0], hosts=tuple(hosts), start_timeout=timeout), *old[1:])
         event = self._apply()
         if event is None:
-            self.world.clusters = old
+            self.world.clusters, self.world.policy = old, policy
         return event
 
 

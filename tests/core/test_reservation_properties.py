@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support import invariants
-from support.world import T0, budgets, hosts
+from support.world import T0, World, budgets, hosts
 from tenure.core import scheduler
 from tenure.core.decisions import Claim, ClaimOpened, Reserve, Start, Unreserve
 from tenure.core.events import (
@@ -191,3 +191,20 @@ def test_no_reserved_job_starts_later_than_told_unless_it_was_displaced_and_told
         invariants.check_held(slow.state)
         if slow.draw.random() < 0.02:
             slow.restore()
+
+
+@settings(max_examples=max(1, EXAMPLES // 12))
+@given(st.data())
+def test_equal_budgets_evict_each_other_at_most_once_for_each_min_runtime_and_margin(data: st.DataObject) -> None:
+    programs = data.draw(st.lists(st.sampled_from((0, 2, 3)), min_size=2, max_size=3))
+    shares = {f"lab/{i}": int(1000 / len(programs)) / 1000 for i in range(len(programs))}
+    shares |= {f"lab/{i}/{k}": int(1000 / count) / 1000 for i, count in enumerate(programs) for k in range(count)}
+    leaves = [f"lab/{i}/{k}" for i, count in enumerate(programs) for k in range(count)]
+    leaves += [f"lab/{i}" for i, count in enumerate(programs) if not count]
+    margin, least = data.draw(st.sampled_from((10, 60))) * MINUTE, data.draw(st.sampled_from((15, 60, 120))) * MINUTE
+    world = World(hosts(3), shares, policy=Policy(reserved_percent=100, preemption_margin=margin))
+    for leaf in leaves:
+        for _ in range(3):
+            world.submit(leaf, replicas=data.draw(st.integers(1, 3)), min_runtime=least)
+    world.advance(DAY // 2, tick=HOUR)
+    assert len(world.evictions()) <= 3 * 8 * 12 * HOUR // (8 * (least + margin))
