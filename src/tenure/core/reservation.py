@@ -291,12 +291,13 @@ def _evictable(contest: Contest, held: Held) -> tuple[list[Attempt], list[Attemp
     """
     found: dict[str, Attempt] = {}
     going: dict[str, Attempt] = {}
-    until, attempts = 0, contest.state.attempts
+    until, attempts, told = 0, contest.state.attempts, held.reservation.told
     for host in held.reservation.hosts:
         for attempt_id in contest.cluster.on_host[host]:
             attempt = attempts[attempt_id]
             if attempt.stop is not None and not attempt.unreleased:
                 going[attempt.id] = attempt
+                until = max(until, told if told > contest.now else 0)  # before that it may come back and sort first
             elif attempt.stop is not None or attempt.id in held.reservation.bounded:
                 until = NEVER  # its end makes passes look again
             elif attempt.started_at is None:
