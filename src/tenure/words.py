@@ -84,6 +84,7 @@ TEMPLATES: dict[Reason, str] = {
     Reason.RESERVATION_DISPLACED: "What was held for it went to [job {by}|a job] that came later and sorts before it"
     "[; it would have started by {starts_by:time}].",
     Reason.RESERVED_HOST_LOST: "Its reservation is made anew: a host that was held for it is lost[: {host}].",
+    Reason.RESERVATIONS_OFF: "Nothing is held for it any more: reservations are switched off[ on {cluster}].",
     Reason.SUCCEEDED: "Finished successfully.",
     Reason.FAILED: "Failed[: exit code {exit_codes:codes}][ ({message})].",
     Reason.NOT_STARTED: "Could not be started[: {message}].",

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from tenure.core import effects
+from tenure.core.decisions import ReservationLost
 from tenure.core.events import ConfigApplied
 from tenure.core.model import Host, HostState
 from tenure.core.placement import Room
@@ -14,8 +15,11 @@ from tenure.core.state import ClusterState, Due, HostRecord, Job, Reservation, S
 from tenure.core.tree import Tree, moves
 
 
-def apply_config(state: State, event: ConfigApplied) -> None:
-    """From ``state.now`` on the configuration of ``event`` holds; the past is not rewritten."""
+def apply_config(state: State, event: ConfigApplied) -> list[ReservationLost]:
+    """From ``state.now`` on the configuration of ``event`` holds; the past is not rewritten.
+
+    Returns the reservations that fall by it.
+    """
     for job in state.jobs.values():
         state.dequeue(job)
     reserved = _set_aside(state)
@@ -36,8 +40,7 @@ def apply_config(state: State, event: ConfigApplied) -> None:
             effects.set_host_state(cluster, host.name, record.state)
         state.clusters[spec.name] = cluster
         effects.refresh_entitlement(state, cluster, state.now)
-    for job, reservation, hosts in reserved:
-        _keep(state, job, reservation, hosts)
+    lost = [fell for each in reserved if (fell := _keep(state, *each)) is not None]
     for job in state.jobs.values():
         if not job.state.active:
             state.enqueue(job)
@@ -47,6 +50,7 @@ def apply_config(state: State, event: ConfigApplied) -> None:
     change = tree.next_change(state.now)
     if change is not None:
         state.due(change, Due.GRANT, "")
+    return lost
 
 
 def _set_aside(state: State) -> list[tuple[Job, Reservation, set[Host]]]:
@@ -62,17 +66,20 @@ def _set_aside(state: State) -> list[tuple[Job, Reservation, set[Host]]]:
     return reserved
 
 
-def _keep(state: State, job: Job, reservation: Reservation, hosts: set[Host]) -> None:
-    """Hold the same hosts again where they are as they were; else the reservation is made anew."""
+def _keep(state: State, job: Job, reservation: Reservation, hosts: set[Host]) -> ReservationLost | None:
+    """Hold the same hosts again where they are as they were; else the reservation falls, and is made anew if any is."""
     cluster = state.clusters.get(reservation.cluster)
-    there = cluster is not None and hosts <= set(cluster.spec.hosts)
-    wanted = state.policy.reserved_percent and reservation.cluster in job.spec.clusters
-    if cluster is not None and there and wanted and all(cluster.room.is_open(host) for host in reservation.hosts):
+    there = hosts.intersection(cluster.spec.hosts) if cluster is not None else set[Host]()
+    gone = sorted(host.name for host in hosts - there)
+    if not gone and state.policy.reserved_percent:
         job.reservation = reservation
         effects.index_reservation(state, job)
-        return
-    why = Because(Reason.RESERVED_HOST_LOST, {"cluster": reservation.cluster, "host": reservation.hosts[0]})
+        return None
+    why = Because(Reason.RESERVATIONS_OFF, {"cluster": reservation.cluster})
+    if gone:
+        why = Because(Reason.RESERVED_HOST_LOST, {"cluster": reservation.cluster, "host": gone[0]})
     effects.note(state, job, why)
+    return ReservationLost(state.now, job.id, why)
 
 
 def _carry_over(state: State, cluster: ClusterState, before: ClusterState) -> None:

@@ -7,7 +7,7 @@ is decided does not depend on that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from tenure.core import drain, headroom, preemption, reservation
 from tenure.core.apply import apply
@@ -20,6 +20,7 @@ from tenure.core.reasons import Because, Number, Reason
 from tenure.core.reservation import Doors, Outlook
 from tenure.core.state import ClusterState, Due, Held, Job, State
 from tenure.core.waking import Waking
+from tenure.core.walk import Walk
 
 
 def run(state: State) -> list[Plan]:
@@ -30,16 +31,30 @@ def run(state: State) -> list[Plan]:
         cluster = state.clusters[name]
         if cluster.draining or any(queue.leaves for queue in cluster.queues.values()):
             passes[name] = _Pass(state, cluster, passes, plans)
-    while True:
-        before = len(plans)
-        for each in passes.values():
-            each.run()
-        # A job that one cluster takes leaves the queues of the others; one that it cannot take is theirs to try.
-        if len(passes) <= 1 or (len(plans) == before and not any(each.deferred for each in passes.values())):
-            break
+    settle(passes.values(), plans)
     for each in passes.values():
         each.end()
     return plans
+
+
+def settle(passes: Collection[_Pass], plans: list[Plan]) -> None:
+    """Go through the steps until they decide nothing more."""
+    while True:
+        before = len(plans)
+        for each in passes:
+            each.place()
+        # A job that one cluster takes leaves the queues of the others; one that it cannot take is theirs to try.
+        if len(passes) > 1 and (len(plans) > before or any(each.deferred for each in passes)):
+            continue
+        placed = len(plans)
+        # 5. Jobs in turn that have found no place get a reservation, and another look: it is a licence.
+        for each in passes:
+            each.reserve()
+        # 6. Headroom for short contracts.
+        for each in passes:
+            each.keep_free()
+        if len(plans) == placed:
+            break
 
 
 class _Pass:
@@ -64,9 +79,12 @@ class _Pass:
         self._everywhere = (1 << len(cluster.room.hosts)) - 1
         self.deferred = False
         """Whether some jobs were left to a cluster that they prefer and that can start them."""
+        self._outlook: Outlook | None = None
+        """When its hosts are going to be free, since something was placed."""
 
-    def run(self) -> None:
-        self.deferred = False
+    def place(self) -> None:
+        """Steps 1 to 4, until nothing more can be placed."""
+        self.deferred, self._outlook = False, None
         while True:
             # 1. Drain: hosts on their way to repair give up what is exposed.
             for stop in drain.plans(self.contest):
@@ -78,12 +96,8 @@ class _Pass:
             self._place(Kind.CHARGED)
             # 4. Unallocated jobs, on what is left, by the same rules over unallocated usage.
             self._place(Kind.UNALLOCATED)
-            # 5. Jobs in turn that have found no place get a reservation, and another look: it is a licence.
-            again = self._reserve()
-            # 6. Headroom for short contracts.
-            again = self._keep_free() or again
             self._gained = self._freed()
-            if not again and not self._gained:
+            if not self._gained:
                 break
 
     def end(self) -> None:
@@ -127,17 +141,15 @@ class _Pass:
         numbers: dict[str, Number] = {"by": by.id, "budget": by.budget, "starts_by": job.reservation.starts_by}
         return Unreserve(self.now, job.id, Because(Reason.RESERVATION_DISPLACED, numbers))
 
-    def _reserve(self) -> bool:
+    def reserve(self) -> None:
         """Walk rule 5's order over the jobs that wait, and hold hosts for them until enough is held."""
         state, policy = self.state, self.state.policy
         if not self.cluster.looking or not policy.reserved_percent or state.paused_starts:
-            return False
-        before = len(self.plans)
-        for job_id in list(self.cluster.reservations):
+            return
+        for job_id in sorted(self.cluster.reservations):
             if not self.contest.charged.entitled(state.jobs[job_id].leaf):
                 numbers = {"budget": state.jobs[job_id].budget, "cluster": self.cluster.spec.name}
                 self._commit(Unreserve(self.now, job_id, Because(Reason.HELD_NO_SHARE, numbers)))
-        limit = policy.reserved_percent * self.cluster.healthy_gpus() // reservation.PERCENT
         groups = [
             group
             for leaf, waiting in self.cluster.queues[Kind.CHARGED].leaves.items()
@@ -145,63 +157,83 @@ class _Pass:
             for group in waiting.values()
             if group.gpus >= policy.reserve_from and not group.key.reserved
         ]
-        walk, outlook = _Walk(self.contest, Kind.CHARGED, groups), None
+        walk = Walk(self.contest, Kind.CHARGED, groups)
         while leaf := walk.first_leaf():
             top = max(group.key.priority for group in walk.awake[leaf])
             group = min((g for g in walk.awake[leaf] if g.key.priority == top), key=self._head)
             job = state.jobs[self._head(group)[2]]
-            outlook = outlook or Outlook(self.contest)
-            found = self._hold(outlook, job, limit)
-            if found is None or not group.people:
+            if not self._hold(job) or not group.people:
                 walk.drop(group)
-        return len(self.plans) > before
 
-    def _keep_free(self) -> bool:
+    def keep_free(self) -> None:
         """Keep as much for short contracts as arrived lately, and clear it."""
         if not self.cluster.looking or not (self.state.policy.headroom_percent or self.cluster.headroom):
-            return False
+            return
         change = headroom.plan(self.contest)
         if change is not None:
             self._commit(change)
-        stops = list(headroom.clearings(self.contest)) if self._under_cap() else []
-        for stop in stops:
-            self._commit(stop)
-        return bool(change or stops)
+        for stop in list(headroom.clearings(self.contest)):
+            if self._under_cap():
+                self._commit(stop)
 
-    def _hold(self, outlook: Outlook, job: Job, limit: int) -> Reserve | None:
-        """Hold hosts for a job: free ones while less than ``limit`` GPUs are held, else in another's place."""
-        cluster = self.cluster
-        everywhere, taken = (1 << len(cluster.room.hosts)) - 1, 0
-        for held in cluster.reservations.values():
-            taken |= held.mask
-        found = outlook.candidate(job, everywhere & ~taken) if cluster.held_gpus < limit else None
-        if found is None:
-            found = self._displace(outlook, job, 0 if cluster.held_gpus >= limit else everywhere & ~taken)
-        if found is not None:
-            self._commit(found)
-        return found
+    def _hold(self, job: Job) -> bool:
+        """Hold hosts for a job in the one of its clusters where it starts earliest (rule 14), if there are any.
 
-    def _displace(self, outlook: Outlook, job: Job, usable: int) -> Reserve | None:
-        """Hold hosts that are held for jobs that sort behind this one, which came later: theirs are given up."""
-        jobs, others = self.state.jobs, self.cluster.reservations
-        behind = {other for other in others if reservation.displaces(self.contest, job, jobs[other])}
+        Others make way only where nothing can be held without that.
+        """
+        there = [each for name in job.spec.clusters if (each := self.passes.get(name)) is not None]
+        there = [each for each in there if each.contest.charged.entitled(job.leaf)]
+        for look in (_Pass._unheld, _Pass._held_behind):
+            found = [(each, plan) for each in there if (plan := look(each, job)) is not None]
+            if found:
+                where, plan = min(found, key=lambda each: each[1].starts_by)  # of equals the one listed first
+                held = where.cluster.held
+                for other in sorted({held[host] for host in plan.hosts if host in held}):
+                    where._commit(where._displaced(self.state.jobs[other], job))
+                where._commit(plan)
+                return True
+        return False
+
+    def _unheld(self, job: Job) -> Reserve | None:
+        """Hosts that nobody holds, while less than the limit is held."""
+        return self._candidate(job, self._nobodys()) if self._may_hold() else None
+
+    def _held_behind(self, job: Job) -> Reserve | None:
+        """Hosts that are held for jobs that sort behind this one, which came later."""
+        others = [self.state.jobs[other] for other in self.cluster.reservations]
+        behind = [other for other in others if reservation.displaces(self.contest, job, other)]
         if not behind:
             return None
+        usable, given_up = self._nobodys() if self._may_hold() else 0, 0
         for other in behind:
-            usable |= others[other].mask
-        found = outlook.candidate(job, usable)
-        if found is not None:
-            gone = sorted(behind.intersection(self.cluster.held.get(host, 0) for host in found.hosts))
-            for other in gone:
-                self._commit(self._displaced(jobs[other], job))
-        return found
+            held = self.cluster.reservations[other.id]
+            usable |= held.mask
+            if other.leaf == job.leaf:
+                given_up += held.reservation.amount * other.spec.contract.min_runtime
+        return self._candidate(job, usable, given_up)
+
+    def _candidate(self, job: Job, usable: int, given_up: int = 0) -> Reserve | None:
+        if self._outlook is None:
+            self._outlook = Outlook(self.contest)
+        return self._outlook.candidate(job, usable, given_up)
+
+    def _may_hold(self) -> bool:
+        limit = self.state.policy.reserved_percent * self.cluster.healthy_gpus() // reservation.PERCENT
+        return self.cluster.held_gpus < limit
+
+    def _nobodys(self) -> int:
+        """Hosts that are held for nobody, as bits."""
+        taken = 0
+        for held in self.cluster.reservations.values():
+            taken |= held.mask
+        return self._everywhere & ~taken
 
     def _place(self, kind: Kind) -> None:
         """Place the first job in rule 5's order that can be placed, and walk again from the root, until none can."""
         if not self.cluster.queues[kind].leaves:
             return
         waking = self._waking[kind]
-        walk = _Walk(self.contest, kind, waking.begin(self._gained))
+        walk = Walk(self.contest, kind, waking.begin(self._gained))
         while leaf := walk.first_leaf():
             group = self._first_possible(walk, leaf)
             plan = self._plan(group) if group is not None else None
@@ -211,7 +243,7 @@ class _Pass:
             if group is not None and (plan is None or not group.people):
                 walk.drop(group)
 
-    def _first_possible(self, walk: _Walk, leaf: str) -> Group | None:
+    def _first_possible(self, walk: Walk, leaf: str) -> Group | None:
         """The group that is first in the leaf's order among those with a chance; the others are done with."""
         while groups := list(walk.awake[leaf]):
             top = max(group.key.priority for group in groups)
@@ -301,7 +333,7 @@ class _Pass:
             slots = room.place(spec.roles, spec.labels, hosts, self._longer(job))
         if slots is not None:
             return self._start(job, slots)
-        found = preemption.search(self.contest, job, hosts)
+        found = preemption.search(self.contest, job, hosts & ~self._doors.shut_to_claims(group))
         if found is None:
             self._park(group, Reason.WAITING_CAPACITY)
             return None
@@ -372,45 +404,6 @@ class _Pass:
         if cap and self.cluster.cap_until <= self.now:
             self.cluster.cap_until = recent[-cap] + MINUTE
             self.state.due(self.cluster.cap_until, Due.EVICTION_CAP, self.cluster.spec.name)
-
-
-class _Walk:
-    """Rule 5's walk from the root over the leaves that have something left to try."""
-
-    def __init__(self, contest: Contest, kind: Kind, groups: Iterable[Group]) -> None:
-        self.contest = contest
-        self.kind = kind
-        self.awake: dict[str, dict[Group, None]] = {}
-        """Leaf -> its groups that are left to try."""
-        self.live: dict[str, int] = {}
-        """Node -> how many of them there are below it."""
-        self.add(groups)
-
-    def first_leaf(self) -> str | None:
-        tree = self.contest.state.the_tree()
-        path = tree.root
-        if not self.live.get(path):
-            return None
-        while children := tree.nodes[path].children:
-            live = [child for child in children if self.live.get(child)]
-            path = self.contest.standing(self.kind).first(live) if len(live) > 1 else live[0]
-        return path
-
-    def add(self, groups: Iterable[Group]) -> None:
-        for group in groups:
-            here = self.awake.setdefault(group.key.leaf, {})
-            if group not in here:
-                here[group] = None
-                self._count(group, 1)
-
-    def drop(self, group: Group) -> None:
-        if group in self.awake[group.key.leaf]:
-            del self.awake[group.key.leaf][group]
-            self._count(group, -1)
-
-    def _count(self, group: Group, change: int) -> None:
-        for path in self.contest.state.the_tree().line(group.key.leaf):
-            self.live[path] = self.live.get(path, 0) + change
 
 
 def _next_attempt(job: Job) -> str:

@@ -167,6 +167,7 @@ def stopping(state: State, job: Job, attempt: Attempt, record: StopRecord) -> No
     promise_over(state, attempt)
     forget_evictable(state, attempt)
     attempt.stop = record
+    _look_again(state.clusters[attempt.cluster], attempt)
     index_leaving(state.clusters[attempt.cluster], attempt)
     attempt.unreleased = False
     move(state, job, Step.STOP, record.because)
@@ -261,13 +262,17 @@ def keep_free(cluster: ClusterState, hosts: tuple[str, ...]) -> None:
 
 def _freed_where_held(cluster: ClusterState, attempt: Attempt) -> None:
     """Something on held hosts is over: look whether their time has come, and who is let in there now."""
-    for host in attempt.hosts():
-        job_id = cluster.held.get(host)
-        if job_id is not None:
-            cluster.reservations[job_id].look_at = 0
-            if short(attempt.min_runtime, attempt.gpus):  # its budget may hold that much again on any of them
-                for held in cluster.reservations.values():
-                    cluster.room.gained |= held.mask
+    if _look_again(cluster, attempt) and short(attempt.min_runtime, attempt.gpus):
+        for held in cluster.reservations.values():  # its budget may hold that much again on any of them
+            cluster.room.gained |= held.mask
+
+
+def _look_again(cluster: ClusterState, attempt: Attempt) -> bool:
+    """An attempt is in the way no longer: look whether the time of held hosts has come. Whether it is on any."""
+    found = [cluster.held[host] for host in attempt.hosts() if host in cluster.held] if cluster.held else []
+    for job_id in found:
+        cluster.reservations[job_id].look_at = 0
+    return bool(found)
 
 
 def set_host_state(cluster: ClusterState, host: str, to: HostState) -> None:

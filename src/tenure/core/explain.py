@@ -95,14 +95,14 @@ def _waiting(contest: Contest, job: Job, parked: Reason | None, shut: int) -> Be
     helps = most.can_fit(spec.roles, spec.labels, inside)
     if not helps and shut and most.can_fit(spec.roles, spec.labels):
         return _kept_out(contest, shut)
-    if not isinstance(misfit, Misfit):
-        return Because(Reason.WAITING_NEW, {"cluster": name})
     if helps and parked is Reason.WAITING_EVICTION_CAP:
         recent = sum(1 for at in cluster.recent_evictions if at > state.now - MINUTE)
         return Because(parked, {"cluster": name, "cap": state.policy.evictions_per_minute, "recent": recent})
     if helps and parked is Reason.PAUSED_EVICTIONS:
         by = state.paused_evictions or "clock alarm"
         return Because(parked, {"cluster": name, "by": by})
+    if not isinstance(misfit, Misfit):
+        return Because(Reason.WAITING_NEW, {"cluster": name})
     if misfit.fits_without_labels:
         return Because(Reason.WAITING_LABELS, {"cluster": name, "labels": _labels(job), **_counts(misfit, job)})
     trial = cluster.room.fork()

@@ -32,6 +32,11 @@ class Figures:
         """The same with both entitlements raised by ``more``."""
         return Figures(self.used, self.entitled + more, self.used_recent, self.entitled_recent + more, self.denominator)
 
+    def without(self, promise: int) -> Figures:
+        """The same with both usages lowered by what was promised and is not any more."""
+        used, recent = self.used - promise, self.used_recent - promise
+        return Figures(used, self.entitled, recent, self.entitled_recent, self.denominator)
+
     def below_recent(self, shift: int = 0) -> bool:
         """Below its allocation over the last day, with ``shift`` added to its usage."""
         return (self.used_recent + shift) * self.denominator < self.entitled_recent
@@ -180,6 +185,12 @@ class Standing:
         if sibling not in known:
             known[sibling] = reach(self.figures(child), self.figures(sibling))
         return known[sibling]
+
+    def reach_without(self, child: str, sibling: str, promise: int) -> int:
+        """The reach, if ``promise`` below ``child`` were given up."""
+        if not promise:
+            return self.reach(child, sibling)
+        return reach(self.figures(child).without(promise), self.figures(sibling))
 
     def reach_at_worst(self, child: str, sibling: str, horizon: int) -> tuple[int, int]:
         """The reach, were entitlements as favourable as they can become while that holds, and until when it does (ms).

@@ -86,10 +86,10 @@ def clearings(contest: Contest) -> Iterator[Stop]:
         if short_of <= 0:
             break
         short_of -= attempt.gpus
-        yield Stop(contest.now, _eviction(contest, attempt, short_of))
+        yield Stop(contest.now, _eviction(contest, attempt))
 
 
-def _eviction(contest: Contest, attempt: Attempt, short_of: int) -> Evict:
+def _eviction(contest: Contest, attempt: Attempt) -> Evict:
     kill_at = contest.now + grace_of(contest.state, attempt)
     return Evict(
         attempt.id,

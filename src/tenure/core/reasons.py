@@ -57,6 +57,7 @@ class Reason(Word):
     # ends of reservations
     RESERVATION_DISPLACED = "reservation_displaced"
     RESERVED_HOST_LOST = "reserved_host_lost"
+    RESERVATIONS_OFF = "reservations_off"
     # ends of attempts and jobs
     SUCCEEDED = "succeeded"
     FAILED = "failed"

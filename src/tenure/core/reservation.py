@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tenure.core.decisions import Claim, Reserve, Start
 from tenure.core.ledger import Kind
-from tenure.core.model import GPU, SHORT_GPUS, SHORT_RUNTIME, Cluster, short
+from tenure.core.model import GPU, SHORT_GPUS, SHORT_RUNTIME, Cluster, Slots, short
 from tenure.core.placement import Room
 from tenure.core.preemption import Contest, evictions, grace_of, smallest_set
 from tenure.core.queue import Group
@@ -54,6 +54,16 @@ class Doors:
         mask = self._shut.get(known)
         if mask is None:
             mask = self._shut[known] = self._mask(least, group.gpus, key.leaf, key.reserved)
+        return mask
+
+    def shut_to_claims(self, group: Group) -> int:
+        """Hosts on which the jobs of ``group`` may not even evict: a claim there is in the way of a job in its time."""
+        if group.kind is Kind.CHARGED:
+            return self.shut(group)
+        mask = 0
+        for held in self.contest.cluster.reservations.values():
+            if held.reservation.told < self.contest.now:
+                mask |= held.mask
         return mask
 
     def _mask(self, min_runtime: int, gpus: int, leaf: str, own: int) -> int:
@@ -136,7 +146,7 @@ class Outlook:
             opened = max([self.contest.now, *(stop.release_by for stop in stops)])
         return opened + spec.start_timeout + attempt.min_runtime
 
-    def _lasting(self, job: Job) -> list[_Runs]:
+    def _lasting(self, job: Job, given_up: int) -> list[_Runs]:
         """Attempts that ``job`` may not evict even when their protection is over.
 
         By the standings of now, in which all that is protected is counted in full already.
@@ -148,7 +158,7 @@ class Outlook:
             split = standing.fork(job.leaf, leaf)
             if split is None:
                 found += [each for each in runs if not self._behind(job, each.attempt)]
-            elif standing.reach(*split) < margin:
+            elif standing.reach_without(*split, given_up) < margin:
                 found += runs
         return found
 
@@ -157,10 +167,13 @@ class Outlook:
         other = self.contest.state.jobs[attempt.job_id]
         return (-job.spec.priority, job.submitted) < (-other.spec.priority, other.submitted)
 
-    def candidate(self, job: Job, usable: int) -> Reserve | None:
-        """The hosts of ``usable`` that become free to ``job`` earliest; None when they never do for sure."""
+    def candidate(self, job: Job, usable: int, given_up: int = 0) -> Reserve | None:
+        """The hosts of ``usable`` that become free to ``job`` earliest; None when they never do for sure.
+
+        ``given_up``: what others of its leaf, in whose place it comes, are promised until then.
+        """
         contest, room = self.contest, self.contest.cluster.room
-        times, lasting = self.free_at.copy(), self._lasting(job)
+        times, lasting = self.free_at.copy(), self._lasting(job, given_up)
         for each in lasting:
             for host in each.hosts:
                 times[host] = max(times[host], each.until)
@@ -236,26 +249,56 @@ def take(contest: Contest, job: Job, held: Held) -> Start | Claim | None:
         because = Because(Reason.STARTED_RESERVED, {**numbers, "victims": 0})
         amount = room.amount(slots)
         return Start(contest.now, job.id, attempt_id, cluster.spec.name, slots, amount, because)
-    victims = _victims(contest, held)
-    found = smallest_set(room, spec, victims, held.mask) if victims else None
+    found = _clearance(contest, job, held)
     if found is None:
         return None
-    chosen, slots = found
+    chosen, leaving, slots = found
     licence = Because(Reason.EVICTED_RESERVED, {"gainer": job.id, **numbers, "told": reservation.told})
     amount = room.amount(slots)
     records = evictions(contest, job, chosen, amount, licence)
     because = Because(Reason.STARTED_RESERVED, {**numbers, "victims": len(records)})
-    return Claim(contest.now, job.id, attempt_id, cluster.spec.name, slots, amount, records, because)
+    return Claim(contest.now, job.id, attempt_id, cluster.spec.name, slots, amount, records, because, leaving)
 
 
-def _victims(contest: Contest, held: Held) -> list[Attempt]:
-    """What may be evicted on held hosts, unallocated first, then what loses least; none while anything there is not."""
+def _clearance(
+    contest: Contest, job: Job, held: Held
+) -> tuple[list[Attempt], tuple[str, ...], tuple[Slots, ...]] | None:
+    """Whom to evict on held hosts, whom that goes already to wait for, and the GPUs that the job then gets.
+
+    Waiting for one grace after the other would be later than what was told.
+    """
+    cleared = _evictable(contest, held)
+    if cleared is None:
+        return None
+    victims, going = cleared
+    room, spec, chosen = contest.cluster.room.fork(), job.spec, list[Attempt]()
+    for attempt in going:
+        room.give(attempt.slots)
+    slots = room.place(spec.roles, spec.labels, held.mask)
+    if slots is None:
+        found = smallest_set(room, spec, victims, held.mask)
+        if found is None:
+            return None
+        chosen, slots = found
+    there = {slot.host for slot in slots}
+    return chosen, tuple(sorted(a.id for a in going if there.intersection(a.hosts()))), slots
+
+
+def _evictable(contest: Contest, held: Held) -> tuple[list[Attempt], list[Attempt]] | None:
+    """What may be evicted on held hosts, unallocated first, then what loses least, and what is going already.
+
+    None while anything there is neither.
+    """
     found: dict[str, Attempt] = {}
-    until, attempts = 0, contest.state.attempts
+    going: dict[str, Attempt] = {}
+    until, attempts, told = 0, contest.state.attempts, held.reservation.told
     for host in held.reservation.hosts:
         for attempt_id in contest.cluster.on_host[host]:
             attempt = attempts[attempt_id]
-            if attempt.stop is not None or attempt.id in held.reservation.bounded:
+            if attempt.stop is not None and not attempt.unreleased:
+                going[attempt.id] = attempt
+                until = max(until, told if told > contest.now else 0)  # before that it may come back and sort first
+            elif attempt.stop is not None or attempt.id in held.reservation.bounded:
                 until = NEVER  # its end makes passes look again
             elif attempt.started_at is None:
                 until = max(until, contest.now + 1)
@@ -265,13 +308,13 @@ def _victims(contest: Contest, held: Held) -> list[Attempt]:
                 found[attempt.id] = attempt
     held.look_at = until
     if until:
-        return []
+        return None
     jobs = contest.state.jobs
     order = {
         a.id: (a.charged, jobs[a.job_id].evictions_since_checkpoint, a.at_risk(contest.now), a.id)
         for a in found.values()
     }
-    return sorted(found.values(), key=lambda a: order[a.id])
+    return sorted(found.values(), key=lambda a: order[a.id]), [going[attempt_id] for attempt_id in sorted(going)]
 
 
 def displaces(contest: Contest, job: Job, other: Job) -> bool:

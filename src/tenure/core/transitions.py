@@ -82,7 +82,7 @@ def absorb(state: State, event: Event) -> list[Outcome]:
         case HostStateChanged():
             _host(state, event, out)
         case ConfigApplied():
-            apply_config(state, event)
+            out.extend(apply_config(state, event))
         case Paused() | Resumed():
             _pause(state, event)
         case ClockAlarm():
