@@ -17,6 +17,7 @@ def test_an_idle_engine_writes_nothing_and_sleeps_until_something_is_due(
     """Only a charged job that waits makes it look every 5 minutes whether something can be held."""
     running = bench.submit("lab/a", 4)
     waiting = bench.submit("lab/a", 4, replicas=2, min_runtime=min_runtime)
+    bench.advance(5 * MINUTE)  # a look that was set while the first one waited
     seq, polls = bench.engine.last_seq, bench.executor.polls
     naps: list[float | None] = []
     slept = threading.Event()
