@@ -351,7 +351,7 @@ def test_policies_are_listed() -> None:
 
 def test_the_shell_completes_policies_settings_and_formats() -> None:
     assert completion.policies("budgets,p") == ["budgets,priority"]
-    assert completion.settings("look") == ["lookback="]
+    assert completion.settings("look") == ["lookback=", "look_every="]
     assert completion.settings("cap_") == ["cap_percent=", "cap_least="]
     assert completion.mixes("sat") == ["saturated"]
     assert completion.formats("s") == ["sacct", "supercloud", "swf"]
