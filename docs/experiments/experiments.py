@@ -4,8 +4,8 @@
     python docs/experiments/experiments.py run month-1024-saturated --variant headroom --out DIR      any row again
     python docs/experiments/experiments.py tables --out DIR                           figures.json and the page
 
-Without ``--variant`` all of them; what was done in ``DIR`` is kept, so it can be broken off and started again. The traces
-are looked for in the folder that TENURE_TRACES names.
+Without ``--variant`` all of them; what was done in ``DIR`` is kept, so it can be broken off and started again. The
+traces are looked for in the folder that TENURE_TRACES names.
 """
 
 from __future__ import annotations

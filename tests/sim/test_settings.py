@@ -136,7 +136,7 @@ def test_settings_that_nobody_heeds_or_that_come_twice_are_refused(
         ("budgets", {"evictions_per_minute": "0"}, "evictions_per_minute = 0: from 1 to 10000"),
         ("budgets", {"evictions_per_minute": "x"}, "write a whole number"),
         ("budgets", {"reserved_percent": "101"}, "reserved_percent = 101: from 0 to 100"),
-        ("budgets", {"reserve_from": "0"}, "reserve_from = 0: from 1 to 100000"),
+        ("budgets", {"reserve_from": "100001"}, "reserve_from = 100001: from 0 to 100000"),
         ("budgets", {"reserve_ahead": "8d"}, "reserve_ahead = 8d: from 0s to 7d"),
         ("budgets", {"look_every": "5s"}, "look_every = 5s: from 10s to 1h"),
         ("budgets", {"grace": "-1m"}, "cannot be negative"),

@@ -107,7 +107,7 @@ def check_policy(policy: Policy, file: str) -> list[Problem]:
     brake = "; to stop evictions altogether use `tenure pause --evictions`"
     at.number("evictions_per_minute", policy.evictions_per_minute, 1, 10_000, brake)
     at.number("reserved_percent", policy.reserved_percent, 0, 100, " percent of the GPUs; 0 holds nothing for anybody")
-    at.number("reserve_from", policy.reserve_from, 1, MAX_RESERVE_FROM, " GPUs")
+    at.number("reserve_from", policy.reserve_from, 0, MAX_RESERVE_FROM, " GPUs; 0 is a sixteenth of the cluster")
     at.number("reserve_margin_percent", policy.reserve_margin_percent, 0, 100, " percent of preemption_margin")
     at.between("reserve_ahead", policy.reserve_ahead, 0, 7 * DAY)
     at.between("look_every", policy.look_every, LOOK_AT_LEAST, HOUR)

@@ -7,13 +7,14 @@ is decided does not depend on that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 from tenure.core import drain, headroom, preemption, reservation
 from tenure.core.apply import apply
 from tenure.core.decisions import Claim, Headroom, Plan, Reserve, Start, Stop, Unreserve
 from tenure.core.ledger import OCCUPANCY, Kind
-from tenure.core.model import MINUTE, Slots, short
+from tenure.core.model import MINUTE, SHORT_GPUS, Slots, short
+from tenure.core.packing import longer
 from tenure.core.preemption import Contest
 from tenure.core.queue import Group, Parked, Shape
 from tenure.core.reasons import Because, Number, Reason
@@ -150,12 +151,13 @@ class _Pass:
             if not self.contest.charged.entitled(state.jobs[job_id].leaf):
                 numbers = {"budget": state.jobs[job_id].budget, "cluster": self.cluster.spec.name}
                 self._commit(Unreserve(self.now, job_id, Because(Reason.HELD_NO_SHARE, numbers)))
+        least = policy.reserve_from or max(SHORT_GPUS, self.cluster.spec.gpus // 16)
         groups = [
             group
             for leaf, waiting in self.cluster.queues[Kind.CHARGED].leaves.items()
             if self.contest.charged.entitled(leaf)
             for group in waiting.values()
-            if group.gpus >= policy.reserve_from and not group.key.reserved
+            if group.gpus >= least and not group.key.reserved
         ]
         walk = Walk(self.contest, Kind.CHARGED, groups)
         while leaf := walk.first_leaf():
@@ -330,7 +332,7 @@ class _Pass:
         hosts = self._hosts(group)
         slots = None
         if self._fits.get((group.key.shape, hosts), True):
-            slots = room.place(spec.roles, spec.labels, hosts, self._longer(job))
+            slots = room.place(spec.roles, spec.labels, hosts, longer(self.contest, job))
         if slots is not None:
             return self._start(job, slots)
         found = preemption.search(self.contest, job, hosts & ~self._doors.shut_to_claims(group))
@@ -344,24 +346,6 @@ class _Pass:
         leaving = tuple(sorted(attempt.id for attempt in found.leaving))
         name, attempt_id = self.cluster.spec.name, _next_attempt(job)
         return Claim(self.now, job.id, attempt_id, name, found.slots, amount, evicted, because, leaving)
-
-    def _longer(self, job: Job) -> Callable[[int], int] | None:
-        """By how much a host is kept busy longer by the protection of ``job``; None: that is not looked at."""
-        attempts, cluster = self.state.attempts, self.cluster
-        end = self.now + job.spec.contract.min_runtime
-        if not self.state.policy.packing or job.kind is Kind.UNALLOCATED:
-            return None
-
-        def longer(i: int) -> int:
-            until = self.now
-            for attempt_id in cluster.on_host[cluster.room.hosts[i].name]:
-                attempt = attempts[attempt_id]
-                if attempt.charged and attempt.stop is None:
-                    since = attempt.started_at or attempt.planned_at
-                    until = max(until, attempt.protected_until or since + attempt.min_runtime)
-            return max(0, end - until)
-
-        return longer
 
     def _start(self, job: Job, slots: tuple[Slots, ...]) -> Start:
         amount = self.cluster.room.amount(slots)

@@ -182,8 +182,8 @@ class Policy:
     """Whether parts of hosts go beside others whose protection ends as late, so that whole hosts come free together."""
     reserved_percent: int = 50
     """Rule 10: reservations are made until this percentage of a cluster's healthy GPUs is held; 0: none."""
-    reserve_from: int = 8
-    """The smallest job that gets a reservation, in GPUs."""
+    reserve_from: int = 0
+    """The smallest job that gets a reservation, in GPUs; 0: a sixteenth of the cluster, and at least 8."""
     reserve_ahead: int = 9 * HOUR
     """How far ahead hosts are held: beyond this nobody knows enough."""
     reserve_margin_percent: int = 100
