@@ -25,20 +25,20 @@ import evidence  # noqa: E402  the same experiments, figures and cells
 PAGE = HERE.parent / "experiments.md"
 FIGURES = HERE / "figures.json"
 
-OFF = ("reserved_percent=0", "headroom_percent=0", "packing=0")
+OFF = ("reserved_percent=0", "headroom_percent=0", "packing=off")
 VARIANTS: dict[str, tuple[str, ...]] = {
     "off": OFF,
     "margin 15m": (*OFF, "preemption_margin=15m"),
-    "packing": ("reserved_percent=0", "headroom_percent=0", "packing=1"),
-    "headroom 1%": ("reserved_percent=0", "headroom_percent=1", "packing=0"),
-    "headroom 3%": ("reserved_percent=0", "headroom_percent=3", "packing=0"),
-    "reserve from 8": ("reserved_percent=50", "reserve_from=8", "headroom_percent=0", "packing=0"),
-    "reserve large": ("reserved_percent=50", "headroom_percent=0", "packing=0"),
+    "packing": ("reserved_percent=0", "headroom_percent=0", "packing=on"),
+    "headroom 1%": ("reserved_percent=0", "headroom_percent=1", "packing=off"),
+    "headroom 3%": ("reserved_percent=0", "headroom_percent=3", "packing=off"),
+    "reserve from 8": ("reserved_percent=50", "reserve_from=8", "headroom_percent=0", "packing=off"),
+    "reserve large": ("reserved_percent=50", "headroom_percent=0", "packing=off"),
     "reserve large, no margin": (
-        *("reserved_percent=50", "reserve_margin_percent=0", "headroom_percent=0", "packing=0"),
+        *("reserved_percent=50", "reserve_margin_percent=0", "headroom_percent=0", "packing=off"),
     ),
-    "reserve + headroom": ("reserved_percent=50", "headroom_percent=3", "packing=0"),
-    "all": ("reserved_percent=50", "headroom_percent=3", "packing=1"),
+    "reserve and headroom": ("reserved_percent=50", "headroom_percent=3", "packing=off"),
+    "all": ("reserved_percent=50", "headroom_percent=3", "packing=on"),
     "default": (),
 }
 """Name -> what is set; everything else is the default."""
@@ -58,7 +58,7 @@ def _after(words: list[str]) -> list[str]:
 
 
 def folder_of(out: Path, name: str, variant: str) -> Path:
-    return out / name / variant.replace(" ", "-").replace("%", "").replace(",", "")
+    return out / name / "-".join(variant.replace("%", "").replace(",", "").split())
 
 
 def run(names: Sequence[str], variants: Sequence[str], out: Path, processes: int, seeds: int) -> None:

@@ -1,4 +1,4 @@
-"""Packing for the future: parts of hosts go beside what is protected as long, so that whole hosts come free together."""
+"""Packing: parts of hosts go beside what is protected as long, so that whole hosts come free together."""
 
 from __future__ import annotations
 

@@ -40,9 +40,10 @@ _OF_CLUSTERS = {
 _NAMED = {field: name for name, field in _OF_CLUSTERS.items()}
 _OF_POLICIES = {name: tuple(inspect.signature(type(by_name(name))).parameters) for name in NAMES}
 """Policy -> the settings that it takes itself."""
+_SWITCHES = {"on": True, "off": False}
+_SWITCHED = ("packing",)
 _COUNTS = (
     "evictions_per_minute",
-    "packing",
     "reserved_percent",
     "reserve_from",
     "reserve_margin_percent",
@@ -50,7 +51,7 @@ _COUNTS = (
     "cap_percent",
     "cap_least",
 )
-"""Numbers; all others are durations."""
+"""Numbers; all others but switches are durations."""
 SETTINGS = tuple(dict.fromkeys((*_OF_SCHEDULER, *_OF_CLUSTERS, *(n for names in _OF_POLICIES.values() for n in names))))
 """All that ``--set`` and ``--vary`` know."""
 
@@ -107,6 +108,10 @@ def _value(name: str, text: str) -> int:
         if not (text.isascii() and text.isdecimal() and len(text) < 10):
             raise SettingError(f"{name} = {text}: write a whole number")
         return int(text)
+    if name in _SWITCHED:
+        if text not in _SWITCHES:
+            raise SettingError(f"{name} = {text}: write on or off")
+        return _SWITCHES[text]
     try:
         return units.parse_duration(text)
     except units.UnitError as error:
