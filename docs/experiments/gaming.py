@@ -20,7 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from tenure.core.model import DAY
+from tenure.core.model import DAY, HOUR
 from tenure.reports.metrics import summary
 from tenure.reports.records import Run, hours
 from tenure.reports.waits import percentile
@@ -76,9 +76,15 @@ def record(world: str, seed: int, options: argparse.Namespace) -> Row:
 
 
 def useful(run: Run, people: Gaming) -> dict[str, Row]:
-    """Person -> budget, whether they game, and the useful GPU-hours of the whole run."""
+    """Person -> budget, whether they game, GPU-hours of the run: useful ones, and those they had outstanding."""
+    asked = people.asked(run.until)
     found: dict[str, Row] = {
-        person.name: {"budget": person.budget, "games": person.number in people.gamers, "useful": 0}
+        person.name: {
+            "budget": person.budget,
+            "games": person.number in people.gamers,
+            "useful": 0,
+            "asked": round(asked.get(person.number, 0) / HOUR, 3),
+        }
         for person in people.honest.people
     }
     for job in run.jobs:
@@ -142,11 +148,11 @@ def is_there(world: str, seed: int, options: argparse.Namespace) -> bool:
 # ---- comparing
 
 
-def sums(row: Row, budgets: set[str]) -> tuple[float, float, float]:
-    """Useful GPU-hours of those who game, of their colleagues, and of the people of all other budgets."""
+def sums(row: Row, budgets: set[str], what: str = "useful") -> tuple[float, float, float]:
+    """GPU-hours of those who game, of their colleagues, and of the people of all other budgets."""
     found = [0.0, 0.0, 0.0]
     for person in row["people"].values():
-        found[0 if person["games"] else 1 if person["budget"] in budgets else 2] += person["useful"]
+        found[0 if person["games"] else 1 if person["budget"] in budgets else 2] += person.get(what, 0.0)
     return found[0], found[1], found[2]
 
 
@@ -154,6 +160,11 @@ def compared(with_it: Row, without: Row) -> Row:
     """One pair of worlds. Changes are fractions; of M1 differences, positive for a loss."""
     budgets = {person["budget"] for person in without["people"].values() if person["games"]}
     before, after = sums(without, budgets), sums(with_it, budgets)
+    asked = sums(without, budgets, "asked"), sums(with_it, budgets, "asked")
+    served = [
+        change(before[i] / asked[0][i], after[i] / asked[1][i]) if asked[0][i] and asked[1][i] else None
+        for i in range(3)
+    ]
     gains = [
         with_it["people"][name]["useful"] / person["useful"] - 1
         for name, person in without["people"].items()
@@ -170,6 +181,7 @@ def compared(with_it: Row, without: Row) -> Row:
         "gamers_without": before[0],
         "gamers_with": after[0],
         **{name: change(before[i], after[i]) for i, name in enumerate(("gamers", "colleagues", "others"))},
+        **{f"{name}_served": served[i] for i, name in enumerate(("gamers", "colleagues", "others"))},
         "median_person": statistics.median(gains) if gains else None,
         "persons_up": sum(gain > 0 for gain in gains),
         "persons": len(gains),
@@ -211,13 +223,18 @@ TITLES = (
     "useful GPU-h of those who do it, without and with",
     "gain",
     "median person",
+    "per GPU-h asked for",
     "colleagues",
+    "theirs per GPU-h asked for",
     "people of other budgets",
     "largest M1 loss of another budget",
     "of any budget",
     "tries p90 of those who do it, s",
     "of the others, s",
 )
+
+
+GAINS = ("gamers", "median_person", "gamers_served", "colleagues", "colleagues_served", "others")
 
 
 def table(figures: dict[str, list[Row]]) -> str:
@@ -228,7 +245,7 @@ def table(figures: dict[str, list[Row]]) -> str:
         cells = [
             trick if trick != "late" else "late (chance)",
             f"{without:,.0f} -> {with_it:,.0f}",
-            *(spread(pair[key] for pair in pairs) for key in ("gamers", "median_person", "colleagues", "others")),
+            *(spread(pair.get(key) for pair in pairs) for key in GAINS),
             *(spread((pair[key] for pair in pairs), ".1f") for key in ("loss_other_budget", "loss_any_budget")),
             waits(pairs, "gamers"),
             waits(pairs, "others"),

@@ -25,7 +25,7 @@ def world(useful: list[float], m1: list[float], tries: float) -> dict[str, Any]:
     """Two people of ``a``, of whom the first games, and one of ``b``."""
     where = [("ann", "a", True), ("bob", "a", False), ("cat", "b", False)]
     people = {
-        name: {"budget": budget, "games": games, "useful": hours}
+        name: {"budget": budget, "games": games, "useful": hours, "asked": 2 * hours if name == "bob" else 250.0}
         for (name, budget, games), hours in zip(where, useful, strict=True)
     }
     return {
@@ -44,10 +44,11 @@ def test_a_pair_tells_who_gains_and_which_budget_pays(gaming: ModuleType) -> Non
     assert pair["gamers"] == pytest.approx(0.1) and pair["median_person"] == pytest.approx(0.1)
     assert pair["colleagues"] == pytest.approx(-0.05) and pair["others"] == pytest.approx(-0.01)
     assert pair["loss_other_budget"] == pytest.approx(0.02) and pair["loss_any_budget"] == pytest.approx(0.1)
+    assert pair["gamers_served"] == pytest.approx(0.1) and pair["colleagues_served"] == pytest.approx(0.0)
     assert gaming.spread([pair["gamers"]]) == "+10.0 %"
     assert gaming.spread([0.01, 0.03, -0.02]) == "+1.0 % (-2.0 to +3.0)"
     assert gaming.waits([pair], "gamers") == "9 -> 5"
-    assert "| high | 100 -> 110 | +10.0 % |" in gaming.table({"high": [pair]})
+    assert "| high | 100 -> 110 | +10.0 % | +10.0 % | +10.0 % |" in gaming.table({"high": [pair]})
 
 
 def test_the_page_describes_every_trick() -> None:

@@ -162,6 +162,7 @@ def test_split_makes_a_chain_of_quarters_that_do_all_of_the_run_and_nothing_twic
             break
         (made,) = following
     assert not people.honest.held
+    assert people.asked(at)[work.owner] == work.spec.gpus * (at - meant.at)  # the run once, not its links
     overhead = (len(runtimes) - 1) * (work.restart_cost + work.save_time)
     assert sum(runtimes) == work.runtime + overhead
     assert runtimes[:-1] == [QUARTER] * (len(runtimes) - 1)

@@ -48,6 +48,10 @@ class Gaming:
         self.gamers = gamers_of(lab, share)
         self.tries: list[tuple[int, int, int]] = []
         self.tokens = 0
+        self.since: dict[int, tuple[int, int]] = {}
+        """Job id, as its owner knows it -> its owner, when it was asked for."""
+        self.over: dict[int, int] = {}
+        """Person -> GPU-ms that their jobs which are over waited and ran."""
 
     # ---- the protocol
 
@@ -58,6 +62,7 @@ class Gaming:
         return self.woken(at, token) if token < 0 else self.said(self.honest.wake(at, token))
 
     def accepted(self, at: int, token: int, job_id: int, work: Work) -> Iterable[Action]:
+        self.since[job_id] = work.owner, at
         return self.said(self.honest.accepted(at, token, job_id, work))
 
     def refused(self, at: int, token: int, work: Work, why: str) -> Iterable[Action]:
@@ -73,6 +78,8 @@ class Gaming:
         return self.said(self.honest.requeued(at, job_id, work))
 
     def ended(self, at: int, job_id: int, work: Work, state: str) -> Iterable[Action]:
+        owner, since = self.since.pop(job_id)
+        self.over[owner] = self.over.get(owner, 0) + self.honest.held[job_id].gpus * (at - since)
         return self.said(self.honest.ended(at, job_id, work, state))
 
     # ---- what tricks change
@@ -92,6 +99,13 @@ class Gaming:
     def useful(self, row: JobRow, until: int) -> int:
         """What was gained by a job, amount x ms, until ``until`` at most."""
         return max(0, row.occupied - row.lost)
+
+    def asked(self, until: int) -> dict[int, int]:
+        """Person -> GPU-ms that they had outstanding, waiting or running: each run once, however it was submitted."""
+        found = dict(self.over)
+        for job_id, (owner, since) in self.since.items():
+            found[owner] = found.get(owner, 0) + self.honest.held[job_id].gpus * (until - since)
+        return found
 
     # ---- helpers
 
