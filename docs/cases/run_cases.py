@@ -222,7 +222,7 @@ def _turns(lab: Lab) -> list[tuple[int, int, str]]:
 def reservation() -> Iterator[str]:
     """A gang of 4 hosts meets a cluster full of promises that end one after the other."""
     yield "6 hosts of 8 GPUs; 2 budgets with 50 % each; lab/language runs 6 jobs of 8 GPUs, protected for 1h to 6h"
-    lab = Lab(6, {A: 50, B: 50})
+    lab = Lab(6, {A: 50, B: 50}, Policy(reserved_percent=50))
     runs = [lab.submit(A, min_runtime=hours * HOUR) for hours in range(1, 7)]
     lab.until("00:02")
     gang = lab.submit(B, gpus=32, min_runtime=2 * HOUR)

@@ -303,7 +303,7 @@ def test_hosts_policy_and_cluster_settings() -> None:
 
 def test_settings_of_reservations_are_compared_and_written_in_their_units() -> None:
     text = """[policy]
-packing = false
+packing = true
 reserved_percent = 20
 reserve_from = 16
 reserve_margin_percent = 0
@@ -313,13 +313,13 @@ headroom_percent = 5
 """
     new = parse(text + GOOD_CLUSTERS, GOOD_BUDGETS)
     assert lines(BASE, new) == [
-        "policy: packing true -> false",
-        "policy: reserved_percent 50 -> 20",
+        "policy: packing false -> true",
+        "policy: reserved_percent 0 -> 20",
         "policy: reserve_from 0 -> 16",
         "policy: reserve_ahead 9h -> 2d",
         "policy: reserve_margin_percent 100 -> 0",
         "policy: look_every 5m -> 10s",
-        "policy: headroom_percent 0 -> 5",
+        "policy: headroom_percent 3 -> 5",
     ]
     clusters, budgets = dump(new)
     assert all(line in clusters for line in text.splitlines())

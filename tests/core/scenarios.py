@@ -92,7 +92,7 @@ def started_at(world: World, job: int) -> int:
 
 def gang_of_two(hosts_count: int = 2, **policy: int) -> tuple[World, int, int]:
     """b's job is protected on h0 for 5 h; the other hosts are free and held for a's gang of all of them."""
-    world = World(hosts(hosts_count), SHARES, policy=Policy(**policy))
+    world = World(hosts(hosts_count), SHARES, policy=Policy(**{"reserved_percent": 50, **policy}))
     busy = world.submit("lab/b", min_runtime=5 * HOUR)
     gang = world.submit("lab/a", replicas=hosts_count)
     world.step(after=SOON)

@@ -48,7 +48,7 @@ def arrive(world: World, count: int, gpus: int = 8) -> None:
         (50, 8, 4, 16, 2),
         (50, 20, 4, 16, 2),  # the limit: half of 32 GPUs
         (25, 20, 4, 8, 1),
-        (20, 20, 4, 6, 1),
+        (20, 20, 4, 8, 1),
     ],
 )
 def test_half_of_what_arrived_in_the_last_hour_is_kept_up_to_the_limit(

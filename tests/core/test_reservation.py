@@ -27,7 +27,7 @@ from tenure.core.reasons import Reason
 
 
 def test_a_gang_of_four_hosts_is_told_the_fourth_earliest_protection_end_and_others_use_its_hosts_meanwhile() -> None:
-    world = World(hosts(5), SHARES)
+    world = World(hosts(5), SHARES, policy=Policy(reserved_percent=50))
     first, *_ = [world.submit("lab/b", min_runtime=h * HOUR) for h in (1, 2, 3, 4, 5)]
     gang = world.submit("lab/a", replicas=4)
     world.step(after=SOON)
@@ -109,7 +109,7 @@ def test_a_chain_of_14_minute_jobs_of_an_over_served_budget_does_not_keep_a_gang
 def test_short_contracts_of_a_budget_hold_at_most_8_gpus_or_its_allocation_of_held_hosts(
     share: float, expected: int
 ) -> None:
-    world = World(hosts(3), {"lab/a": 0.25, "lab/b": 0.25, "lab/c": share})
+    world = World(hosts(3), {"lab/a": 0.25, "lab/b": 0.25, "lab/c": share}, policy=Policy(reserved_percent=50))
     world.submit("lab/b", min_runtime=8 * HOUR)
     gang = world.submit("lab/a", replicas=3)
     world.step(after=SOON)
@@ -123,7 +123,7 @@ def test_short_contracts_of_a_budget_hold_at_most_8_gpus_or_its_allocation_of_he
 
 def test_the_time_told_holds_when_everything_takes_as_long_as_it_may() -> None:
     """A short contract is let in at the last moment, by eviction; it comes up late; both graces are used up."""
-    world = World(hosts(2), SHARES, auto_up=False, auto_release=False)
+    world = World(hosts(2), SHARES, auto_up=False, auto_release=False, policy=Policy(reserved_percent=50))
     busy = world.submit("lab/b", min_runtime=5 * HOUR)
     world.up(busy)
     gang = world.submit("lab/a", replicas=2)
@@ -166,7 +166,7 @@ def test_who_goes_already_when_the_time_has_come_is_waited_for_with_the_others()
 
 @pytest.mark.parametrize("first", ["waiting", "running"])
 def test_of_equals_in_one_budget_who_was_submitted_first_may_evict_with_a_reservation(first: str) -> None:
-    world = World(hosts(2), SHARES)
+    world = World(hosts(2), SHARES, policy=Policy(reserved_percent=50))
     world.submit("lab/b", min_runtime=5 * HOUR)
     older = world.queue("lab/a", hold="ann" if first == "waiting" else "")
     world.step(older, after=1)

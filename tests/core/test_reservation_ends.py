@@ -41,10 +41,10 @@ def test_no_more_is_held_once_the_limit_is_reached(percent: int, held: int) -> N
 @pytest.mark.parametrize(
     ("policy", "held"),
     [
-        (Policy(reserve_from=16), True),
-        (Policy(reserve_from=17), False),
-        (Policy(reserve_ahead=5 * HOUR - SOON), True),
-        (Policy(reserve_ahead=5 * HOUR - SOON - 1), False),
+        (Policy(reserved_percent=50, reserve_from=16), True),
+        (Policy(reserved_percent=50, reserve_from=17), False),
+        (Policy(reserved_percent=50, reserve_ahead=5 * HOUR - SOON), True),
+        (Policy(reserved_percent=50, reserve_ahead=5 * HOUR - SOON - 1), False),
     ],
 )
 def test_small_jobs_and_distant_times_get_no_reservation(policy: Policy, held: bool) -> None:
@@ -57,7 +57,7 @@ def test_small_jobs_and_distant_times_get_no_reservation(policy: Policy, held: b
 
 @pytest.mark.parametrize(("timeout", "told"), [(None, None), (6 * HOUR, 6 * HOUR + SLACK)])
 def test_who_may_not_be_evicted_is_bounded_by_its_timeout_alone(timeout: int | None, told: int | None) -> None:
-    world = World(hosts(2), {"lab/a": 0.1, "lab/b": 0.9})
+    world = World(hosts(2), {"lab/a": 0.1, "lab/b": 0.9}, policy=Policy(reserved_percent=50))
     busy = world.submit("lab/b", min_runtime=HOUR, timeout=timeout)
     gang = world.submit("lab/a", replicas=2)
     world.step(after=SOON)
@@ -92,7 +92,7 @@ def test_nothing_is_held_for_a_job_that_is_cancelled_or_held() -> None:
 
 
 def test_nothing_is_held_while_starts_are_paused_and_what_is_held_stays() -> None:
-    world = World(hosts(2), SHARES)
+    world = World(hosts(2), SHARES, policy=Policy(reserved_percent=50))
     world.submit("lab/b", min_runtime=5 * HOUR)
     world.pause(PauseScope.STARTS)
     gang = world.submit("lab/a", replicas=2)
@@ -123,7 +123,7 @@ def test_nothing_is_held_for_a_budget_without_a_share() -> None:
 
 
 def test_nothing_is_held_for_a_job_that_backs_off() -> None:
-    world = World(hosts(2), SHARES, policy=Policy(backoff_first=HOUR, backoff_max=HOUR))
+    world = World(hosts(2), SHARES, policy=Policy(reserved_percent=50, backoff_first=HOUR, backoff_max=HOUR))
     gang = world.submit("lab/a", replicas=2, retries=1)
     world.submit("lab/b", min_runtime=5 * HOUR)
     world.finish(gang, 1)
@@ -134,7 +134,7 @@ def test_nothing_is_held_for_a_job_that_backs_off() -> None:
 
 
 def test_a_lost_host_makes_the_reservation_anew_and_says_so() -> None:
-    world = World(hosts(3), SHARES)
+    world = World(hosts(3), SHARES, policy=Policy(reserved_percent=50))
     world.submit("lab/b", min_runtime=5 * HOUR)
     world.submit("lab/b", min_runtime=6 * HOUR)
     gang = world.submit("lab/a", replicas=2)
@@ -154,7 +154,7 @@ def test_a_lost_host_makes_the_reservation_anew_and_says_so() -> None:
 
 @pytest.mark.parametrize("change", ["removed", "smaller"])
 def test_a_configuration_that_takes_or_changes_a_held_host_makes_the_reservation_anew_and_says_so(change: str) -> None:
-    world = World(hosts(3), SHARES)
+    world = World(hosts(3), SHARES, policy=Policy(reserved_percent=50))
     world.submit("lab/b", min_runtime=8 * HOUR)
     gang = world.submit("lab/a", replicas=3)
     world.advance(SOON)

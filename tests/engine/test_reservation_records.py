@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,12 @@ def kinds(bench: Rig) -> list[str]:
     """What the feed says of plans and outcomes about holding, oldest first."""
     entries = [e for row in bench.store.batches(0, LONG) for e in feed.batch_view(row).entries]
     return [entry.kind for entry in entries if entry.kind in ("reserve", "unreserve", "headroom")]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Rig]:
+    with rig(tmp_path, config_of(tmp_path, Policy(reserved_percent=50))) as made:
+        yield made
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def all_of(policies: Sequence[str], given: Sequence[tuple[str, str]] = (), choic
 
 OF_RULE_10 = ("reserved_percent", "reserve_from", "reserve_margin_percent", "headroom_percent")
 COUNTS = dict.fromkeys(("evictions_per_minute", *OF_RULE_10, "cap_percent", "cap_least"), "7")
-VALUES = {**COUNTS, "packing": "off", "lookback": "9h", "unallocated_grace": "7s"}
+VALUES = {**COUNTS, "packing": "on", "lookback": "9h", "unallocated_grace": "7s"}
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -14,14 +14,12 @@ from tenure.core.preemption import Contest, grace_of
 from tenure.core.reasons import Because, Reason
 from tenure.core.state import Attempt, ClusterState, protected
 
-PERCENT = 100
-
 
 def wanted(contest: Contest) -> int:
     """GPUs that short contracts are going to need at once: half of what arrived in the last hour, up to the limit."""
-    cluster, policy = contest.cluster, contest.state.policy
+    cluster = contest.cluster
     arrived = sum(gpus for at, gpus in cluster.shorts if at > contest.now - HOUR)
-    return min((arrived + 1) // 2, policy.headroom_percent * cluster.healthy_gpus() // PERCENT)
+    return min((arrived + 1) // 2, cluster.headroom_limit(contest.state.policy.headroom_percent))
 
 
 def plan(contest: Contest) -> Headroom | None:

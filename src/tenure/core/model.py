@@ -178,9 +178,9 @@ class Policy:
     unallocated_turn: int = HOUR
     """Rule 6: what a started unallocated attempt counts at once, and how long its peers leave it alone."""
     evictions_per_minute: int = 60
-    packing: bool = True
+    packing: bool = False
     """Whether parts of hosts go beside others whose protection ends as late, so that whole hosts come free together."""
-    reserved_percent: int = 50
+    reserved_percent: int = 0
     """Rule 10: reservations are made until this percentage of a cluster's healthy GPUs is held; 0: none."""
     reserve_from: int = 0
     """The smallest job that gets a reservation, in GPUs; 0: a sixteenth of the cluster, and at least 8."""
@@ -190,8 +190,8 @@ class Policy:
     """How much of rule 7's margin a job must be ahead of those whose hosts it wants to hold."""
     look_every: int = 5 * MINUTE
     """How often a pass looks for jobs in turn that need a reservation, and what headroom is needed."""
-    headroom_percent: int = 0
-    """At most this percentage of a cluster's healthy GPUs is kept for short contracts; 0: none."""
+    headroom_percent: int = 3
+    """At most this percentage of a cluster's healthy GPUs, in whole hosts, is kept for short contracts; 0: none."""
     backoff_first: int = 10 * SECOND
     backoff_max: int = 30 * MINUTE
 
