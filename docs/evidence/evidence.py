@@ -67,7 +67,8 @@ def run(names: Sequence[str], out: Path, processes: int, seeds: int) -> None:
             folder = out / name / f"seed{seed}"
             if (folder / "summary.json").is_file():
                 continue
-            words = [*known[name], *PLAIN, "--first-seed", str(seed), "--no-report", "-j", str(processes), "--out", str(folder)]
+            words = [*known[name], *PLAIN, "--first-seed", str(seed), "--no-report", "-j", str(processes)]
+            words += ["--out", str(folder)]
             print("tenure simulate", *words, flush=True)
             subprocess.run([sys.executable, "-m", "tenure", "simulate", *words], check=True)
 
