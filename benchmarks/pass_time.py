@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from tenure.core import scheduler
+from tenure.core import compiled, scheduler
 from tenure.core.codec import dumps
 from tenure.core.events import AttemptExited, ConfigApplied, Event, ExitKind, ReplicasUp, Submitted
 from tenure.core.lifecycle import JobState
@@ -151,7 +151,7 @@ def warm_changes(state: State, load: Load, now: int, count: int) -> list[float]:
     return times
 
 
-def measure(seed: int, hosts: int, running: int, queued: int, changes: int) -> dict[str, float | int]:
+def measure(seed: int, hosts: int, running: int, queued: int, changes: int) -> dict[str, float | int | str]:
     state, load, now = build(seed, hosts, running, queued)
     gc.freeze()
     shape = {"running": len(state.attempts), "queued": sum(j.state is JobState.QUEUED for j in state.jobs.values())}
@@ -160,6 +160,7 @@ def measure(seed: int, hosts: int, running: int, queued: int, changes: int) -> d
     times = sorted(warm_changes(state, load, now, changes))
     return {
         "seed": seed,
+        "core": "compiled" if compiled() else "interpreted",
         "hosts": hosts,
         **shape,
         "cold_ms": round(cold * 1000, 2),

@@ -203,8 +203,10 @@ def main() -> None:
         about: dict[str, Any] = _measured.machine() | {"core": _measured.pin(options.core)}
     except ValueError as error:
         sys.exit(f"sim_speed: {error}")
+    about["tenure"] = _measured.measure([program(), "--version"]).stdout.strip()
     about |= {"load_before": _measured.load(), "additions_before_s": _measured.yardstick()}
-    print(f"{about['processor']}, {about['python']}, core {about['core']}, load {about['load_before']}", flush=True)
+    print(f"{about['tenure']}, {about['processor']}, {about['python']}", flush=True)
+    print(f"core {about['core']}, load {about['load_before']}", flush=True)
     with tempfile.TemporaryDirectory(prefix="sim-speed-") as folder:
         bench = Bench(options, Path(folder))
         try:

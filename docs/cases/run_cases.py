@@ -13,7 +13,7 @@ from pathlib import Path
 from pictures import band_chart, gantt
 
 from tenure.core import scheduler
-from tenure.core.decisions import Claim, Decision
+from tenure.core.decisions import AttemptEnded, Claim, ClaimOpened, Decision, Start
 from tenure.core.events import AttemptExited, ConfigApplied, Event, ExitKind, ReplicasUp, Submitted
 from tenure.core.explain import why
 from tenure.core.fairshare import Standing
@@ -70,6 +70,17 @@ class Lab:
             events.append(Submitted(self.now, self.jobs, spec))
         self._step(*events)
         return [event.job_id for event in events]
+
+    def until(self, clock: str) -> None:
+        """Let time pass until this time of the first day."""
+        hour, minute = clock.split(":")
+        self.advance(BEGIN + int(hour) * HOUR + int(minute) * MINUTE - self.now)
+
+    def finish(self, job: int) -> None:
+        """Its work is done."""
+        attempt = self.state.jobs[job].attempt
+        assert attempt is not None
+        self._step(AttemptExited(self.now, attempt.id, ExitKind.EXITED, (0,)))
 
     def advance(self, duration: int) -> None:
         """Let time pass. Replicas run at once; who is warned saves, exits and queues again."""
@@ -208,6 +219,72 @@ def _turns(lab: Lab) -> list[tuple[int, int, str]]:
     return sorted(spans)
 
 
+def reservation() -> Iterator[str]:
+    """A gang of 4 hosts meets a cluster full of promises that end one after the other."""
+    yield "6 hosts of 8 GPUs; 2 budgets with 50 % each; lab/language runs 6 jobs of 8 GPUs, protected for 1h to 6h"
+    lab = Lab(6, {A: 50, B: 50}, Policy(reserved_percent=50))
+    runs = [lab.submit(A, min_runtime=hours * HOUR) for hours in range(1, 7)]
+    lab.until("00:02")
+    gang = lab.submit(B, gpus=32, min_runtime=2 * HOUR)
+    yield f"{_clock(lab.now)} lab/vision submits a gang of 32 GPUs, min_runtime 2h"
+    lab.until("00:05")
+    yield f"{_clock(lab.now)} the gang: {sentence(why(lab.state, lab.state.jobs[gang]))}"
+    held = lab.state.jobs[gang].reservation
+    assert held is not None
+    yield f"      held: {', '.join(held.hosts)}; told {_clock(held.told)}, starts by {_clock(held.starts_by)}"
+    for job, clock in zip(runs[:2], ("01:10", "02:10"), strict=True):
+        lab.until(clock)
+        lab.finish(job)
+        yield f"{_clock(lab.now)} the job on n0{job} has finished"
+        if job == runs[0]:
+            yield _arrives(lab, "an unallocated job", A, min_runtime=0)
+            yield _arrives(lab, "a job with a contract of 4h", A, min_runtime=4 * HOUR)
+    yield _arrives(lab, "a job with a contract of 1h", A, min_runtime=HOUR)
+    lab.until("03:50")
+    yield _arrives(lab, "a job with a contract of 15m", A, min_runtime=15 * MINUTE)
+    before = len(lab.decisions)
+    lab.until("06:00")
+    for claim in lab.decisions[before:]:
+        if isinstance(claim, Claim) and claim.job_id == gang:
+            yield f"{_clock(claim.at)} the gang claims its hosts: {len(claim.victims)} evicted for it"
+    started = lab.state.jobs[gang].first_started
+    assert started is not None
+    yield f"{_clock(started)} the gang starts, {format_duration(started - held.told)} after the time told"
+    rows: dict[str, list[tuple[float, float, str]]] = {host: [] for host in held.hosts}
+    for begin, end, host, job in _occupied(lab):
+        what = "the gang" if job == gang else "at first" if job in runs else "let in meanwhile"
+        if host in rows:
+            rows[host].append((begin / HOUR, end / HOUR, what))
+    PICTURES["reservation.svg"] = gantt("What runs on the four held hosts until the gang starts", 6, rows)
+
+
+def _occupied(lab: Lab) -> Iterator[tuple[int, int, str, int]]:
+    """From when to when a job had GPUs of a host: ms since the beginning."""
+    plans = {plan.attempt_id: plan for plan in lab.decisions if isinstance(plan, Start | Claim)}
+    begun = {plan.attempt_id: plan.at for plan in plans.values() if isinstance(plan, Start)}
+    begun |= {opened.attempt_id: opened.at for opened in lab.decisions if isinstance(opened, ClaimOpened)}
+    ended = {end.attempt_id: end.at for end in lab.decisions if isinstance(end, AttemptEnded)}
+    for attempt_id, begin in begun.items():
+        for host in sorted({slot.host for slot in plans[attempt_id].slots}):
+            yield begin - BEGIN, ended.get(attempt_id, lab.now) - BEGIN, host, plans[attempt_id].job_id
+
+
+def _arrives(lab: Lab, what: str, budget: str, *, min_runtime: int) -> str:
+    """What becomes of an 8-GPU job within the minute."""
+    at = lab.now
+    job = lab.submit(budget, min_runtime=min_runtime)
+    lab.advance(MINUTE)
+    attempt = lab.state.jobs[job].attempt
+    if attempt is not None and attempt.started_at is not None:
+        return f"{_clock(at)} {what} starts on {attempt.slots[0].host}"
+    return f"{_clock(at)} {what}: {sentence(why(lab.state, lab.state.jobs[job]))}"
+
+
+def _clock(at: int) -> str:
+    seconds = (at - BEGIN) // 1000
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}"
+
+
 def debug() -> Iterator[str]:
     """A debug job (1 GPU, min_runtime 15m) meets a full cluster, in four states of fullness."""
     yield "2 hosts of 8 GPUs; 2 budgets with 50 % each; a job with 1 GPU and min_runtime 15m arrives"
@@ -247,7 +324,12 @@ SCENES: dict[str, Callable[[Lab], None]] = {
     "all is exposed (1h contracts, 3h old)": _exposed,
     "all is protected (8h contracts, 5h old)": _protected,
 }
-CASES: dict[str, Callable[[], Iterator[str]]] = {"idle-team": idle_team, "margin": margin, "debug": debug}
+CASES: dict[str, Callable[[], Iterator[str]]] = {
+    "idle-team": idle_team,
+    "margin": margin,
+    "reservation": reservation,
+    "debug": debug,
+}
 PICTURES: dict[str, str] = {}
 """Name -> SVG of what ran so far."""
 

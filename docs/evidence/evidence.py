@@ -24,6 +24,9 @@ PAGE = HERE.parent / "evidence.md"
 FIGURES = HERE / "figures.json"
 SEEDS = 5
 
+PLAIN = ("--set", "headroom_percent=0", "--set", "reserved_percent=0", "--set", "packing=off")
+"""What this page is about: docs/experiments.md has what is added by these."""
+
 Row = dict[str, Any]
 
 
@@ -64,7 +67,8 @@ def run(names: Sequence[str], out: Path, processes: int, seeds: int) -> None:
             folder = out / name / f"seed{seed}"
             if (folder / "summary.json").is_file():
                 continue
-            words = [*known[name], "--first-seed", str(seed), "--no-report", "-j", str(processes), "--out", str(folder)]
+            words = [*known[name], *PLAIN, "--first-seed", str(seed), "--no-report", "-j", str(processes)]
+            words += ["--out", str(folder)]
             print("tenure simulate", *words, flush=True)
             subprocess.run([sys.executable, "-m", "tenure", "simulate", *words], check=True)
 

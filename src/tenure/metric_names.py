@@ -39,8 +39,12 @@ GPUS = Metric(
     "tenure_gpus",
     MetricType.GAUGE,
     "GPUs. total: declared; healthy: on hosts that count; charged, unallocated: held by such attempts; "
-    "claimed: withheld for a claim; free: healthy and held by nobody.",
+    "claimed: withheld for a claim; free: healthy and held by nobody; held: on hosts that are held for jobs in turn; "
+    "headroom: on hosts that are kept for short contracts.",
     ("cluster", "kind"),
+)
+RESERVATIONS = Metric(
+    "tenure_reservations", MetricType.GAUGE, "Jobs for which hosts are held until they are free to them.", ("cluster",)
 )
 BUDGET_USAGE_RATIO = Metric(
     "tenure_budget_usage_ratio",
@@ -89,6 +93,7 @@ METRICS: tuple[Metric, ...] = (
     JOBS,
     QUEUED,
     GPUS,
+    RESERVATIONS,
     BUDGET_USAGE_RATIO,
     BUDGET_ALLOCATION,
     WAIT_SECONDS,

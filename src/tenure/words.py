@@ -24,6 +24,11 @@ _PROTECTED = "[; first to lose their protection: {protected:protections}]"
 TEMPLATES: dict[Reason, str] = {
     Reason.STARTED_FREE: "Started on free GPUs[: it needs {gpus}, and {free_gpus} were free].",
     Reason.STARTED_BY_EVICTION: "Claims GPUs of others[: {victims} evicted for it][, all gone by {kill_at:time}].",
+    Reason.STARTED_RESERVED: "Starts on the hosts that were held for it[ since {made_at:time}]"
+    "[: {victims} evicted for it].",
+    Reason.RESERVED: "Holds a reservation[ of {hosts} hosts][ in {cluster}][: free to it by {told:time}]"
+    "[, its reservation number {times}].",
+    Reason.HEADROOM: "[{hosts}|Some] hosts are kept for short contracts[: {wanted} GPUs are wanted for them].",
     Reason.CLAIM_COMPLETE: "Started: the GPUs that it claimed have all been released[; claimed at {planned_at:time}].",
     Reason.CLAIM_RELEASED: "The GPUs that it claimed are free; charged jobs choose first, and it takes what they leave"
     "[; claimed at {planned_at:time}].",
@@ -46,7 +51,10 @@ TEMPLATES: dict[Reason, str] = {
     "[, by {kill_at:time}].",
     Reason.WAITING_TEAM_CAP: "Waiting: the protected GPUs of its team are at their cap[ in {cluster}].",
     Reason.WAITING_TURN: "Waiting for its turn: jobs that came before it start first[ in {cluster}].",
-    Reason.WAITING_RESERVED: "Waiting: it would delay the job that is first in line[ in {cluster}].",
+    Reason.WAITING_RESERVED: "Waiting: the GPUs that it could use are held for jobs that come first[ in {cluster}]"
+    "[, {hosts} hosts of them].",
+    Reason.WAITING_RESERVATION: "Waiting: [{held}|some] hosts are held for it[ in {cluster}: {hosts:names}]"
+    "[; they are free to it by {told:time}][, and it starts by {starts_by:time}].",
     Reason.HELD_BY_PERSON: "Held by [{by}|a person] until somebody releases it.",
     Reason.HELD_NO_SHARE: "Held: [{budget}|its budget] has no share[ of {cluster}] now, so nothing charged can "
     "start in it.",
@@ -61,6 +69,10 @@ TEMPLATES: dict[Reason, str] = {
     "[: {gainer_priority} against {victim_priority}].",
     Reason.EVICTED_UNALLOCATED: "Evicted[ for job {gainer}][ ({gainer_gpus} GPUs)]: it ran unallocated, and charged "
     "jobs come first.",
+    Reason.EVICTED_RESERVED: "Evicted[ for job {gainer}]: its hosts were held for that job[ since {made_at:time}], "
+    "and their time has come.",
+    Reason.EVICTED_HEADROOM: "Evicted[ for job {gainer}]: its host is kept for short contracts[, which need "
+    "{wanted} GPUs now].",
     Reason.EVICTED_DRAIN: "Evicted because its host[ {host}] is draining[: {why}].",
     Reason.EVICTED_BY_PERSON: "Evicted by [{by}|a person][: {why}][{protected:while_protected}].",
     Reason.HOST_FAILED: "Its host[ {host}] failed[: {why}][; last checkpoint {checkpoint_at:time}].",
@@ -69,6 +81,10 @@ TEMPLATES: dict[Reason, str] = {
     Reason.CANCELLED: "Cancelled[ by {by}].",
     Reason.NOT_RELEASED: "GPUs were not released in time[ by attempt {attempt}][, so these hosts drain as faulty: "
     "{hosts:names}].",
+    Reason.RESERVATION_DISPLACED: "What was held for it went to [job {by}|a job] that came later and sorts before it"
+    "[; it would have started by {starts_by:time}].",
+    Reason.RESERVED_HOST_LOST: "Its reservation is made anew: a host that was held for it is lost[: {host}].",
+    Reason.RESERVATIONS_OFF: "Nothing is held for it any more: reservations are switched off[ on {cluster}].",
     Reason.SUCCEEDED: "Finished successfully.",
     Reason.FAILED: "Failed[: exit code {exit_codes:codes}][ ({message})].",
     Reason.NOT_STARTED: "Could not be started[: {message}].",

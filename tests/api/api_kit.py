@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from fastapi import FastAPI
 
 from tenure.api.app import create_app
 from tenure.config import Config, parse
+from tenure.core.model import Policy
 from tenure.engine.engine import Engine
 from tenure.executors.base import DiscoveredHost, Launch, Phase, Report, StopOrder
 from tenure.store import Store
@@ -164,9 +166,10 @@ def config_of(clusters: str = CLUSTERS, budgets: str = BUDGETS) -> Config:
 
 
 @contextmanager
-def serving(directory: Path) -> Iterator[Api]:
+def serving(directory: Path, policy: Policy | None = None) -> Iterator[Api]:
     """An engine with its application, configured, until the end of the block."""
     config = config_of()
+    config = replace(config, policy=policy or config.policy)
     executor = StillExecutor(directory)
     with Store.open(f"sqlite:///{directory / 'tenure.db'}") as store:
         engine = Engine(config, store, executor)

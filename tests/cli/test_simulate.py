@@ -92,6 +92,20 @@ def test_one_seed_alone_gives_the_same_figures_again(tmp_path: Path) -> None:
         assert one == other
 
 
+def test_a_month_that_some_game_says_who_and_is_other_work(tmp_path: Path) -> None:
+    words = "month --gpus 32 --days 0.2 --warmup 0 --no-report --out"
+    done = simulate(*words.split(), tmp_path, "--trick", "declare-0", "--trick-share", "20%")
+    assert done.returncode == 0, done.stderr
+    (one,) = summaries(tmp_path)
+    assert one["workload"] == "published (days=0.2, trick=declare-0, trick-share=20%)"
+    (note,) = (tmp_path / "notes.txt").read_text().splitlines()
+    says, _, names = note.partition("done by ")
+    assert says == "seed 0: declare-0 is " and len(names.split(", ")) == 30  # of 150
+    with (tmp_path / "budgets-seed0" / "jobs.csv").open() as rows:
+        charged = {row["user"] for row in csv.DictReader(rows) if row["min_runtime"] != "0"}
+    assert charged and not charged & set(names.split(", "))
+
+
 def test_a_sweep_names_what_it_varied(tmp_path: Path) -> None:
     words = "month --gpus 16,32 --days 0.1 --vary max_min_runtime=1h,8h --no-report --out".split()
     done = simulate(*words, tmp_path / "sweep")
@@ -295,6 +309,10 @@ def test_warm_ups_leave_whole_hours_to_measure(given: str | None, length: float,
     [
         ("month --gpus 100", "gpus = 100: hosts have 8 GPUs, so write a multiple of 8"),
         ("month --gpus many", "gpus = many: write whole numbers"),
+        ("month --trick beg", "trick = beg: there are squat, split,"),
+        ("month --trick split --trick-share 20", "trick-share = 20: a share is between 0 and 1"),
+        ("month --trick high --policy budgets,priority", "leave it out of --policy"),
+        ("month --trick every-cluster", "trick = every-cluster: it takes a second cluster"),
         ("month --mix wild", "mix = wild: there are published, saturated"),
         ("month --policy budgets,best", "policy = best: there are budgets, priority, fifo, backfill"),
         ("month --set lookback=1", "lookback = 1: say the unit"),
@@ -351,7 +369,11 @@ def test_policies_are_listed() -> None:
 
 def test_the_shell_completes_policies_settings_and_formats() -> None:
     assert completion.policies("budgets,p") == ["budgets,priority"]
-    assert completion.settings("look") == ["lookback="]
+    assert completion.settings("look") == ["lookback=", "look_every="]
     assert completion.settings("cap_") == ["cap_percent=", "cap_least="]
     assert completion.mixes("sat") == ["saturated"]
     assert completion.formats("s") == ["sacct", "supercloud", "swf"]
+
+
+def test_the_shell_completes_tricks() -> None:
+    assert completion.tricks("declare") == ["declare-8h", "declare-0"]

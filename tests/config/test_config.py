@@ -103,6 +103,9 @@ hosts = [{ name = "n1", gpus = 8, cpus = 8, memory = "8G" }]
     assert (policy.recent, policy.entitlement_floor, policy.preemption_margin) == (2 * HOUR, 2 * HOUR, HOUR)
     assert (cluster.min_runtime_floor, cluster.default_min_runtime) == (5 * MINUTE, 10 * MINUTE)
     assert cluster.unallocated_grace == 5 * SECOND
+    assert policy.look_every == 5 * MINUTE
+    short = parse(f'[policy]\nlookback = "2m"\n{GOOD_CLUSTERS}min_runtime_max = "1m"\n', "[lab]").policy
+    assert (short.look_every, short.reserve_ahead) == (2 * MINUTE, 9 * HOUR)
 
 
 def test_grants_take_native_times_and_text() -> None:
@@ -296,6 +299,31 @@ def test_hosts_policy_and_cluster_settings() -> None:
         "cluster two added: 1 hosts, 4 GPUs",
     ]
     assert lines(new, BASE)[5] == "cluster two removed: 1 hosts, 4 GPUs"
+
+
+def test_settings_of_reservations_are_compared_and_written_in_their_units() -> None:
+    text = """[policy]
+packing = true
+reserved_percent = 20
+reserve_from = 16
+reserve_margin_percent = 0
+reserve_ahead = "2d"
+look_every = "10s"
+headroom_percent = 5
+"""
+    new = parse(text + GOOD_CLUSTERS, GOOD_BUDGETS)
+    assert lines(BASE, new) == [
+        "policy: packing false -> true",
+        "policy: reserved_percent 0 -> 20",
+        "policy: reserve_from 0 -> 16",
+        "policy: reserve_ahead 9h -> 2d",
+        "policy: reserve_margin_percent 100 -> 0",
+        "policy: look_every 5m -> 10s",
+        "policy: headroom_percent 3 -> 5",
+    ]
+    clusters, budgets = dump(new)
+    assert all(line in clusters for line in text.splitlines())
+    assert parse(clusters, budgets).policy == new.policy
 
 
 def test_people_cluster_shares_and_grants() -> None:

@@ -18,7 +18,7 @@ from tenure.metric_names import METRICS, MetricType
 PACKAGING = Path(__file__).parent.parent.parent / "packaging"
 SERIES = {series: metric for metric in METRICS for series in metric.series}
 VALUES = {
-    "kind": {"total", "healthy", "charged", "unallocated", "claimed", "free"},
+    "kind": {"total", "healthy", "charged", "unallocated", "claimed", "free", "held", "headroom"},
     "class": {"debug", "mid", "large", "unallocated"},
     "reason": {str(reason) for reason in Reason},
     "state": {str(state) for state in HostState} | {str(state) for state in JobState},

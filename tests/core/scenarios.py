@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from support.world import World
-from tenure.core.decisions import Claim, JobEnded, Requeued, Start
+from support.world import T0, World, hosts
+from tenure.core.decisions import Claim, JobEnded, Requeued, Reserve, Start
 from tenure.core.ledger import Kind, Span
 from tenure.core.lifecycle import JobState
-from tenure.core.model import DAY, GPU, HOUR
+from tenure.core.model import DAY, GPU, HOUR, MINUTE, SECOND, Policy
 from tenure.core.reasons import Reason
 from tenure.core.snapshot import rebuild
 
@@ -63,3 +63,43 @@ def entitled_hours(world: World, path: str, window: int = 7 * DAY, floor: int = 
     cluster = world.state.clusters[world.clusters[0].name]
     amount = cluster.ledger.entitlement(path, window, floor, world.now)
     return Fraction(amount, world.state.the_tree().denominator(path) * GPU * HOUR)
+
+
+# ---- reservations
+
+SHARES = {"lab/a": 0.4, "lab/b": 0.4, "lab/c": 0.2}
+SLACK = 5 * MINUTE + 30 * SECOND
+"""The longest grace and the kill time-out."""
+SOON = 5 * MINUTE
+"""When passes look for jobs in turn."""
+
+
+def after_told(told: int) -> int:
+    """By when a job starts whose hosts are free at ``told``: short contracts, a start-up, two graces."""
+    return told + 15 * MINUTE + 15 * MINUTE + 2 * SLACK
+
+
+def reserved(world: World, job: int) -> Reserve:
+    """The last reservation that the job was given."""
+    return [plan for plan in world.made(Reserve) if plan.job_id == job][-1]
+
+
+def started_at(world: World, job: int) -> int:
+    at = world.job(job).first_started
+    assert at is not None
+    return at
+
+
+def gang_of_two(hosts_count: int = 2, **policy: int) -> tuple[World, int, int]:
+    """b's job is protected on h0 for 5 h; the other hosts are free and held for a's gang of all of them."""
+    world = World(hosts(hosts_count), SHARES, policy=Policy(**{"reserved_percent": 50, **policy}))
+    busy = world.submit("lab/b", min_runtime=5 * HOUR)
+    gang = world.submit("lab/a", replicas=hosts_count)
+    world.step(after=SOON)
+    assert reserved(world, gang).told == T0 + 5 * HOUR
+    assert world.attempt(busy).protected_until == T0 + 5 * HOUR
+    return world, gang, T0 + 5 * HOUR
+
+
+def until(world: World, at: int) -> None:
+    world.advance(at - world.now, tick=HOUR)

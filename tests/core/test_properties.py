@@ -101,11 +101,10 @@ class Chaos:
         made = [Cluster("main", _hosts("h", 3, 4), max_grace=5 * MINUTE, start_timeout=15 * MINUTE)]
         if many:
             made.append(Cluster("aux", _hosts("x", 2, 2)))
-        cap = (60, 1, 3)[start % 3]
         self.world = World(
             made,
             tree=_tree(start),
-            policy=Policy(evictions_per_minute=cap),
+            policy=_policy(start),
             auto_up=False,
             auto_release=False,
         )
@@ -353,13 +352,25 @@ class Chaos:
         return self._reshape(c, hosts)
 
     def _reshape(self, c: Command, hosts: list[Host]) -> Event | None:
-        old = self.world.clusters
+        old, policy = self.world.clusters, self.world.policy
+        self.world.policy = replace(policy, reserved_percent=(0, 50, 100)[c.c % 3], headroom_percent=c.a % 2 * 30)
         timeout = (15 * MINUTE, 5 * MINUTE, 30 * MINUTE)[c.b % 3]
         self.world.clusters = (replace(old[0], hosts=tuple(hosts), start_timeout=timeout), *old[1:])
         event = self._apply()
         if event is None:
-            self.world.clusters = old
+            self.world.clusters, self.world.policy = old, policy
         return event
+
+
+def _policy(start: int) -> Policy:
+    """Few evictions at once or many; reservations and headroom at times."""
+    return Policy(
+        evictions_per_minute=(60, 1, 3)[start % 3],
+        reserved_percent=(0, 50, 100)[start // 3 % 3],
+        reserve_from=(8, 4, 2)[start // 2 % 3],
+        headroom_percent=(0, 30, 60)[start // 5 % 3],
+        look_every=(5, 1)[start % 2] * MINUTE,
+    )
 
 
 def _hosts(prefix: str, count: int, gpus: int) -> tuple[Host, ...]:

@@ -44,6 +44,10 @@ class Rush:
             preemption_margin=margin,
             unallocated_turn=10 * MINUTE,
             evictions_per_minute=self.draw.choice((2, 60)),
+            reserved_percent=self.draw.choice((0, 50, 100)),
+            reserve_from=self.draw.choice((1, 4)),
+            look_every=self.draw.choice((MINUTE, 5 * MINUTE)),
+            headroom_percent=self.draw.choice((0, 0, 30)),
         )
         self.state, self.now, self.jobs = State(), T0, 0
         self.spans: list[tuple[str, Span]] = []

@@ -15,7 +15,7 @@ from pages import NAMES, ROOT, anchors, blocks, links, rows, spans, text_of
 from tenure.api.requests import JobRequest
 from tenure.config import parse, schema
 from tenure.config.sample import SAMPLE_FILES
-from tenure.config.settings import Server
+from tenure.config.settings import COUNTS, Server
 from tenure.core.model import Cluster, Policy
 from tenure.metric_names import METRICS
 from tenure.units import format_duration
@@ -81,7 +81,7 @@ def test_defaults_are_as_described(heading: str, record: type) -> None:
         told = described[field.name]
         if isinstance(value, bool):
             assert told == str(value).lower()
-        elif isinstance(value, int) and field.name not in ("port", "evictions_per_minute"):
+        elif isinstance(value, int) and field.name not in COUNTS:
             assert told == format_duration(value), field.name
         else:
             assert told == str(value), field.name

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import threading
 
+import pytest
 from engine_kit import PATIENCE_S, Rig
 
 from tenure.core.model import HOUR, MINUTE, SECOND
 
 
-def test_an_idle_engine_writes_nothing_and_sleeps_until_something_is_due(bench: Rig) -> None:
+@pytest.mark.parametrize(("min_runtime", "sleeps_s"), [(0, 14 * 60), (HOUR, 299)])
+def test_an_idle_engine_writes_nothing_and_sleeps_until_something_is_due(
+    bench: Rig, min_runtime: int, sleeps_s: int
+) -> None:
+    """Only a charged job that waits makes it look every 5 minutes whether something can be held."""
     running = bench.submit("lab/a", 4)
-    waiting = bench.submit("lab/a", 4, replicas=2)
+    waiting = bench.submit("lab/a", 4, replicas=2, min_runtime=min_runtime)
+    bench.advance(5 * MINUTE)  # a look that was set while the first one waited
     seq, polls = bench.engine.last_seq, bench.executor.polls
     naps: list[float | None] = []
     slept = threading.Event()
@@ -28,7 +34,7 @@ def test_an_idle_engine_writes_nothing_and_sleeps_until_something_is_due(bench: 
     bench.turn()
     assert bench.engine.last_seq == seq
     assert bench.executor.polls <= polls + 3, "it polls when it is told of news, and not otherwise"
-    assert naps and all(nap is not None and nap > 14 * 60 for nap in naps), "to the next due time or slow tick"
+    assert naps and all(nap is not None and nap > sleeps_s for nap in naps), "to the next due time or slow tick"
     assert bench.state_of(running) == "running" and bench.state_of(waiting) == "queued"
 
 

@@ -47,7 +47,7 @@ class Under(World):
     def parked(self, job_id: int, cluster: str = "main") -> Reason | None:
         """Why the job's group waits, as the pass left it."""
         job = self.state.jobs[job_id]
-        group = self.state.queue_of(job, cluster).group_of(job.spec, job.leaf)
+        group = self.state.queue_of(job, cluster).group_of(job.id)
         assert group is not None, f"job {job_id} does not wait"
         return group.parked.reason if group.parked is not None else None
 

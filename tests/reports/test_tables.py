@@ -55,8 +55,8 @@ def test_times_are_integers_and_nothing_is_empty(tmp_path: Path) -> None:
     write_run(run, tmp_path)
     assert (tmp_path / "jobs.csv").read_text().splitlines() == [
         "id,user,budget,cluster,kind,gpus,min_runtime,resumable,funded,priority,protected,runtime,submitted,decided,"
-        "started,ended,state,attempts,evictions,occupied,lost",
-        f"7,ann,lab/a,main,debug,8,900000,false,true,0,true,60000,{T0},,{T0 + 5},,queued,0,0,0,0",
+        "started,ended,state,attempts,evictions,occupied,lost,reservations,reserved,told_by,starts_by",
+        f"7,ann,lab/a,main,debug,8,900000,false,true,0,true,60000,{T0},,{T0 + 5},,queued,0,0,0,0,0,,,",
     ]
     assert "n001:0-2,5 n%202:7" in (tmp_path / "attempts.csv").read_text()
 
@@ -108,8 +108,8 @@ def test_what_cannot_be_read_is_named_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"jobs\.csv, line 1: its columns must be id, user,"):
         read_run(tmp_path)
     about = tmp_path / "run.json"
-    about.write_text(about.read_text().replace('"format": 2', '"format": 1'))
-    with pytest.raises(ValueError, match=r"run\.json: format 1; this version reads format 2"):
+    about.write_text(about.read_text().replace('"format": 3', '"format": 2'))
+    with pytest.raises(ValueError, match=r"run\.json: format 2; this version reads format 3"):
         read_run(tmp_path)
     about.unlink()
     with pytest.raises(FileNotFoundError):

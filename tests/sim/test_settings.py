@@ -21,8 +21,9 @@ def all_of(policies: Sequence[str], given: Sequence[tuple[str, str]] = (), choic
     return list(varied(lambda seed: BASE, policies, [0], given, choices))
 
 
-COUNTS = dict.fromkeys(("evictions_per_minute", "cap_percent", "cap_least"), "7")
-VALUES = {**COUNTS, "lookback": "9h", "unallocated_grace": "7s"}
+OF_RULE_10 = ("reserved_percent", "reserve_from", "reserve_margin_percent", "headroom_percent")
+COUNTS = dict.fromkeys(("evictions_per_minute", *OF_RULE_10, "cap_percent", "cap_least"), "7")
+VALUES = {**COUNTS, "packing": "on", "lookback": "9h", "unallocated_grace": "7s"}
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -134,6 +135,11 @@ def test_settings_that_nobody_heeds_or_that_come_twice_are_refused(
         ("budgets", {"grace": "10s", "unallocated_grace": "20s"}, "unallocated_grace = 20s: from 0"),
         ("budgets", {"evictions_per_minute": "0"}, "evictions_per_minute = 0: from 1 to 10000"),
         ("budgets", {"evictions_per_minute": "x"}, "write a whole number"),
+        ("budgets", {"packing": "0"}, "packing = 0: write on or off"),
+        ("budgets", {"reserved_percent": "101"}, "reserved_percent = 101: from 0 to 100"),
+        ("budgets", {"reserve_from": "100001"}, "reserve_from = 100001: from 0 to 100000"),
+        ("budgets", {"reserve_ahead": "8d"}, "reserve_ahead = 8d: from 0s to 7d"),
+        ("budgets", {"look_every": "5s"}, "look_every = 5s: from 10s to 1h"),
         ("budgets", {"grace": "-1m"}, "cannot be negative"),
         ("priority", {"cap_percent": "half"}, "cap_percent = half: write a whole number"),
         ("backfill", {"default_limit": "0"}, "default_limit = 0: must be more than 0"),

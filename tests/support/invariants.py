@@ -13,7 +13,9 @@ from tenure.core.events import ConfigApplied, Event
 from tenure.core.ledger import Kind, Span
 from tenure.core.lifecycle import JobState
 from tenure.core.model import HostState
+from tenure.core.preemption import Contest
 from tenure.core.reasons import Reason
+from tenure.core.reservation import Doors
 from tenure.core.state import State
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ Spans = list[tuple[str, Span]]
 def check(world: World) -> None:
     """What can be read off a state and the step just made. Cheap: after every step of every test."""
     check_gpus(world.state)
+    check_held(world.state)
     _check_queues(world.state)
     _check_evictions(world)
     _check_ledger(world)
@@ -133,6 +136,28 @@ def _check_pools(state: State, name: str) -> None:
     assert cluster.unallocated_tally == in_turn
 
 
+def check_held(state: State) -> None:
+    """A host is held once, for a job that could be tried; what clusters keep of reservations is what jobs say."""
+    for name, cluster in state.clusters.items():
+        mine = {job.id: job.reservation for job in state.jobs.values() if job.reservation is not None}
+        mine = {job_id: held for job_id, held in mine.items() if held.cluster == name}
+        for job_id in mine:
+            job = state.jobs[job_id]
+            assert job.state is JobState.QUEUED and not job.held_by and job.not_before <= state.now
+            assert job.spec.charged and name in job.spec.clusters
+        places = [(host, job_id) for job_id, held in mine.items() for host in held.hosts]
+        assert cluster.held == dict(places) and len(cluster.held) == len(places), f"{name}: a host is held twice"
+        assert {job_id: held.reservation for job_id, held in cluster.reservations.items()} == mine
+        index = cluster.room.index
+        for held in cluster.reservations.values():
+            assert held.mask == sum(1 << index[host] for host in held.reservation.hosts)
+            assert held.gpus == sum(cluster.room.hosts[index[host]].gpus for host in held.reservation.hosts)
+        assert cluster.held_gpus == sum(held.gpus for held in cluster.reservations.values())
+        assert all(cluster.hosts[host].state is HostState.HEALTHY for host in cluster.held)
+        assert len(set(cluster.headroom)) == len(cluster.headroom)
+        assert cluster.headroom_mask == sum(1 << index[host] for host in cluster.headroom)
+
+
 def _check_queues(state: State) -> None:
     """Every job that could be tried is queued exactly once in each of its clusters, and nothing else is."""
     for name, cluster in state.clusters.items():
@@ -221,6 +246,11 @@ def check_promises(state: State) -> None:
             for path in state.the_tree().line(attempt.leaf):
                 key = (path, attempt.kind)
                 expected[key] = expected.get(key, 0) + attempt.amount * left
+        for job in state.jobs.values():
+            if job.reservation is not None and job.reservation.cluster == name:
+                for path in state.the_tree().line(job.leaf):
+                    worth = job.reservation.amount * job.spec.contract.min_runtime
+                    expected[path, Kind.CHARGED] = expected.get((path, Kind.CHARGED), 0) + worth
         for path, account in cluster.ledger.accounts.items():
             for kind in (Kind.CHARGED, Kind.UNALLOCATED):
                 assert account.promised[kind].at(state.now) == expected.get((path, kind), 0), (path, kind)
@@ -261,7 +291,8 @@ def _check_unallocated(state: State) -> None:
     if state.paused_starts or not state.evictions_allowed():
         return
     for name, cluster in state.clusters.items():
-        trial = cluster.room.fork()
+        trial, doors = cluster.room.fork(), Doors(Contest(state, cluster))
+        everywhere = (1 << len(cluster.spec.hosts)) - 1
         for leaf in cluster.unallocated.values():
             for attempt in leaf.values():
                 trial.give(attempt.slots)
@@ -272,7 +303,9 @@ def _check_unallocated(state: State) -> None:
                 if group.parked is not None and group.parked.reason is Reason.WAITING_EVICTION_CAP:
                     continue
                 some = state.jobs[group.heads()[0][1][1]]
-                assert not trial.can_fit(some.spec.roles, some.spec.labels), f"{name}: {some.id} waits for unallocated"
+                inside = everywhere & ~doors.shut(group)
+                fits = trial.can_fit(some.spec.roles, some.spec.labels, inside)
+                assert not fits, f"{name}: {some.id} waits for unallocated"
 
 
 def _check_reasons(state: State) -> None:
@@ -293,6 +326,7 @@ def check_prefix(before: str, spans: Spans, events: Iterable[Event], result: sch
     for plan in result.plans[:count]:
         apply(state, plan)
     check_gpus(state)
+    check_held(state)
     _check_queues(state)
     check_promises(state)
     cycle.run(state)

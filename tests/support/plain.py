@@ -11,6 +11,7 @@ from tenure.core.decisions import Plan
 from tenure.core.ledger import Kind
 from tenure.core.queue import Group
 from tenure.core.state import State
+from tenure.core.walk import Walk
 
 
 def run(state: State) -> list[Plan]:
@@ -19,12 +20,8 @@ def run(state: State) -> list[Plan]:
     passes: dict[str, cycle._Pass] = {}
     for name in sorted(state.clusters):
         passes[name] = _Plain(state, state.clusters[name], passes, plans)
-    while True:
-        before = len(plans)
-        for each in passes.values():
-            each.run()
-        if len(plans) == before and not any(each.deferred for each in passes.values()):
-            return plans
+    cycle.settle(passes.values(), plans)
+    return plans
 
 
 class _Plain(cycle._Pass):
@@ -40,7 +37,7 @@ class _Plain(cycle._Pass):
             for group in groups.values()
             if kind is Kind.UNALLOCATED or standing.entitled(leaf)
         ]
-        walk = cycle._Walk(self.contest, kind, waiting)
+        walk = Walk(self.contest, kind, waiting)
         while leaf := walk.first_leaf():
             top = max(group.key.priority for group in walk.awake[leaf])
             group = min((g for g in walk.awake[leaf] if g.key.priority == top), key=self._head)

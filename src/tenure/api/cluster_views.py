@@ -31,6 +31,7 @@ def host_views(state: State, now: int, cluster: str | None = None) -> list[HostV
 def _host(state: State, cluster: ClusterState, host: Host, now: int) -> HostView:
     record = cluster.hosts[host.name]
     attempts = [state.attempts[a] for a in sorted(cluster.on_host[host.name])]
+    held = cluster.reservations.get(cluster.held.get(host.name, 0))
     return HostView(
         cluster=cluster.spec.name,
         name=host.name,
@@ -45,6 +46,9 @@ def _host(state: State, cluster: ClusterState, host: Host, now: int) -> HostView
         labels=dict(host.labels),
         deadline=record.deadline,
         drained_by=drained_by(state, cluster, host.name, now) if record.state is HostState.DRAINING else None,
+        held_for=cluster.held.get(host.name),
+        held_until=held.reservation.told if held is not None else None,
+        headroom=host.name in cluster.headroom,
         attempts=[
             HolderView(
                 attempt=a.id,
@@ -132,6 +136,9 @@ def cluster_status(state: State, cluster: ClusterState) -> ClusterStatus:
         unallocated_gpus=unallocated,
         claimed_gpus=claimed,
         free_gpus=free,
+        held_gpus=cluster.held_gpus,
+        headroom_gpus=sum(host.gpus for host in cluster.spec.hosts if host.name in cluster.headroom),
+        reservations=len(cluster.reservations),
         hosts=dict(sorted(Counter(record.state.value for record in cluster.hosts.values()).items())),
     )
 
@@ -155,7 +162,7 @@ def count_waiting(state: State) -> Counter[Reason]:
                     jobs = [state.jobs[i] for i in ids if state.jobs[i].spec.clusters[0] == name]
                     if not jobs:
                         continue
-                    if explained < MAX_EXPLAINED or group.parked is None:
+                    if explained < MAX_EXPLAINED or group.parked is None or group.key.reserved:
                         reason = explainer.why(jobs[0]).reason
                         explained += 1
                     else:

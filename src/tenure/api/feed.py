@@ -18,12 +18,16 @@ from tenure.core.decisions import (
     Credited,
     Decision,
     Evict,
+    Headroom,
     HostMarked,
     JobEnded,
     Requeued,
+    ReservationLost,
+    Reserve,
     Start,
     Stop,
     Stopping,
+    Unreserve,
 )
 from tenure.core.events import (
     CancelRequested,
@@ -125,6 +129,14 @@ def decision_entries(decision: Decision) -> Iterator[EntryView]:
                 yield _eviction(victim)
         case Stop(victim=victim) | Stopping(victim=victim):
             yield _eviction(victim)
+        case Reserve(job_id=job, hosts=hosts):
+            text = f"{', '.join(fold(sorted(hosts)))} held for job {job}"
+            yield _entry("reserve", job, None, text, decision.because)
+        case Unreserve(job_id=job) | ReservationLost(job_id=job):
+            yield _entry("unreserve", job, None, f"nothing is held for job {job} any more", decision.because)
+        case Headroom(cluster=cluster, hosts=hosts):
+            kept = ", ".join(fold(sorted(hosts))) or "nothing"
+            yield _entry("headroom", None, None, f"{kept} kept for short contracts in {cluster}", decision.because)
         case ClaimOpened(attempt_id=attempt):
             yield _attempt("start", attempt, f"job {job_of(attempt)} starts", decision)
         case ClaimDropped(attempt_id=attempt):

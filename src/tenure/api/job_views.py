@@ -13,6 +13,7 @@ from tenure.api.models import (
     JobDetail,
     JobView,
     ReasonView,
+    ReservationView,
     RoleView,
     SlotView,
 )
@@ -22,7 +23,7 @@ from tenure.core.explain import Explainer
 from tenure.core.lifecycle import JobState
 from tenure.core.model import GPU, HOUR, JobSpec, Slots
 from tenure.core.reasons import Because, Reason
-from tenure.core.state import Attempt, State, StopRecord, protected
+from tenure.core.state import Attempt, Job, State, StopRecord, protected
 from tenure.engine import record
 from tenure.engine.engine import Engine
 from tenure.store import AttemptRow, EvictionRow, JobRow
@@ -110,6 +111,9 @@ def _live(engine: Engine, rows: Iterable[JobRow]) -> tuple[dict[int, dict[str, A
                 "priority": job.spec.priority,
                 "reason": reason_view(explainer.why(job)),
                 "attempt": None if attempt is None else live_attempt_view(state, attempt, now),
+                "reservation": reservation_view(state, job),
+                "reservations": job.reserved,
+                "first_starts_by": job.first_starts_by or None,
             }
             if attempt is not None:
                 found[row.id]["cluster"] = attempt.cluster
@@ -196,6 +200,21 @@ def live_attempt_view(state: State, attempt: Attempt, now: int) -> AttemptView:
         slots=slot_views(attempt.slots, job.spec),
         stop=reason_view(stop.because) if stop is not None else None,
         kill_at=_kill_at(stop),
+    )
+
+
+def reservation_view(state: State, job: Job) -> ReservationView | None:
+    """What is held for a job."""
+    held = job.reservation
+    if held is None:
+        return None
+    return ReservationView(
+        cluster=held.cluster,
+        hosts=list(held.hosts),
+        gpus=state.clusters[held.cluster].reservations[job.id].gpus,
+        made_at=held.made_at,
+        told=held.told,
+        starts_by=held.starts_by,
     )
 
 

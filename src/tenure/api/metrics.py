@@ -139,8 +139,14 @@ def _gpus(state: State) -> _Rows:
             ("unallocated", status.unallocated_gpus),
             ("claimed", status.claimed_gpus),
             ("free", status.free_gpus),
+            ("held", status.held_gpus),
+            ("headroom", status.headroom_gpus),
         ):
             yield (name, kind), value
+
+
+def _reservations(state: State) -> _Rows:
+    return (((name,), len(cluster.reservations)) for name, cluster in state.clusters.items())
 
 
 def _ratios(state: State) -> _Rows:
@@ -179,6 +185,7 @@ _FROM_STATE: tuple[tuple[names.Metric, Callable[[State], _Rows]], ...] = (
     (names.JOBS, _jobs),
     (names.QUEUED, _queued),
     (names.GPUS, _gpus),
+    (names.RESERVATIONS, _reservations),
     (names.BUDGET_USAGE_RATIO, _ratios),
     (names.BUDGET_ALLOCATION, _allocations),
     (names.HOSTS, _hosts),

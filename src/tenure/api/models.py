@@ -107,8 +107,26 @@ class AttemptView(Response):
     exit_codes: list[int] = []
 
 
+class ReservationView(Response):
+    """Hosts that are held for a job. ``gpus``: all of these hosts. ``told``: when they are free to it.
+
+    ``starts_by``: it starts then at the latest, unless it is displaced or a host is lost.
+    """
+
+    cluster: str
+    hosts: list[str]
+    gpus: int
+    made_at: Time
+    told: Time
+    starts_by: Time
+
+
 class JobView(Response):
-    """A job in a listing. ``evictions`` counts them, ``restarts`` the attempts after the first."""
+    """A job in a listing. ``evictions`` counts them, ``restarts`` the attempts after the first.
+
+    ``reservations``: how many it was given; ``first_starts_by``: what it was told with the first. Both are null once
+    the job has ended.
+    """
 
     id: int
     name: str
@@ -132,6 +150,9 @@ class JobView(Response):
     held_by: str | None = None
     reason: ReasonView
     attempt: AttemptView | None = None
+    reservation: ReservationView | None = None
+    reservations: int | None = None
+    first_starts_by: Time | None = None
 
 
 class EvictionView(Response):
@@ -176,7 +197,8 @@ class Submitted(Response):
 class BudgetUsage(Response):
     """A budget on one cluster. Hours are GPU-hours over the lookback; a ratio is null without entitlement.
 
-    ``committed_gpu_hours``: still promised to what claims, starts and runs. ``running_gpus`` are charged ones.
+    ``committed_gpu_hours``: still promised to what claims, starts and runs, and to what holds a reservation.
+    ``running_gpus`` are charged ones.
     """
 
     share: float
@@ -218,7 +240,10 @@ class HolderView(Response):
 
 
 class HostView(Response):
-    """``drained_by``: a draining host is empty then at the latest, when that is bounded."""
+    """``drained_by``: a draining host is empty then at the latest, when that is bounded.
+
+    ``held_for``: the job for which it is held, until ``held_until``; ``headroom``: it is kept for short contracts.
+    """
 
     cluster: str
     name: str
@@ -233,11 +258,18 @@ class HostView(Response):
     labels: dict[str, str]
     deadline: Time | None = None
     drained_by: Time | None = None
+    held_for: int | None = None
+    held_until: Time | None = None
+    headroom: bool = False
     attempts: list[HolderView]
 
 
 class ClusterStatus(Response):
-    """GPUs: ``claimed`` ones are withheld for a claim, whoever still holds them."""
+    """GPUs: ``claimed`` ones are withheld for a claim, whoever still holds them.
+
+    ``held_gpus``: of hosts that are held for ``reservations`` jobs; ``headroom_gpus``: of hosts that are kept for short
+    contracts. Both count whole hosts, whatever runs there meanwhile.
+    """
 
     name: str
     gpus: int
@@ -246,6 +278,9 @@ class ClusterStatus(Response):
     unallocated_gpus: int
     claimed_gpus: int
     free_gpus: int
+    held_gpus: int = 0
+    headroom_gpus: int = 0
+    reservations: int = 0
     hosts: dict[str, int]
 
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-import tenure
 from tenure.cli import context, follow, jobs, listing, local, operator, people, simulation
+from tenure.cli.main import version
 
 app = typer.Typer(
     help="GPU time, not GPUs: budgets, contracts, and a scheduler that keeps its promises.",
@@ -19,7 +19,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"tenure {tenure.__version__}")
+        print(version())
         raise typer.Exit
 
 

@@ -8,17 +8,21 @@ from collections.abc import Iterator
 from rich.markup import escape
 
 from tenure import units
-from tenure.api.models import AttemptView, JobDetail
+from tenure.api.models import AttemptView, JobDetail, ReservationView
 from tenure.cli import render
 from tenure.config.ranges import fold
 
 _WIDTH = 14
+_NAMED = 3
+"""Held hosts that are named at most."""
 
 
 def job_lines(job: JobDetail, now: int) -> Iterator[str]:
     """Lines of markup."""
     yield f"[bold]job {job.id}[/]  {escape(job.name)}"
     yield _line("state", f"{render.state_text(job.state).markup}  {escape(job.reason.text)}")
+    if job.reservation is not None:
+        yield from _reserved(job.reservation, job, now)
     if job.held_by:
         yield _line("held by", escape(job.held_by))
     yield _line("user", escape(job.user))
@@ -64,6 +68,17 @@ def _contract(job: JobDetail) -> str:
     if not job.charged:
         return f"unallocated: free, and evictable at any time; {resumable}"
     return f"protected for {units.format_duration(job.min_runtime_ms)} once it runs, charged throughout; {resumable}"
+
+
+def _reserved(held: ReservationView, job: JobDetail, now: int) -> Iterator[str]:
+    names = ", ".join(held.hosts[:_NAMED]) + (", ..." if len(held.hosts) > _NAMED else "")
+    count = f"{len(held.hosts)} host{'s' if len(held.hosts) > 1 else ''}"
+    text = f"{count} ({names}) free to it by {render.soon(held.told, now)}, "
+    yield _line("reserved", escape(f"{text}starts by {render.soon(held.starts_by, now)}"))
+    since = f"in {held.cluster} since {render.soon(held.made_at, now)}"
+    if job.first_starts_by is not None and (job.reservations or 0) > 1:
+        since += f"; its reservation number {job.reservations}, the first said {render.soon(job.first_starts_by, now)}"
+    yield _line("", escape(since))
 
 
 def _attempt(attempt: AttemptView, now: int) -> Iterator[str]:

@@ -150,10 +150,11 @@ def budgets(
             console.print(f"[bold]{name}[/]")
         console.print(render.budget_table(found, name, everything=all))
     console.print("[dim]USED, COMMITTED, OWED: GPU-hours over the lookback; RATIO: (used + committed) / owed[/]")
+    console.print("[dim]COMMITTED: promised to what claims, starts and runs, and to what holds a reservation[/]")
 
 
 def hosts(cluster: ClusterOption = None, json: Json = False) -> None:
-    """Show hosts, their state, and who is on them (JOBxGPUS)."""
+    """Show hosts, their state, who is on them (JOBxGPUS), and for whom they are held."""
     with connect() as client:
         found = client.hosts(cluster)
     if json:

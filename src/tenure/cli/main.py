@@ -7,15 +7,20 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import tenure
+from tenure.core import compiled
 
 
 def main() -> NoReturn:
     """``tenure`` as a program."""
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["-V"]):
-        print(f"tenure {tenure.__version__}")
+        print(version())
         raise SystemExit(0)
     raise SystemExit(run(arguments))
+
+
+def version() -> str:
+    return f"tenure {tenure.__version__}" + (" (compiled)" if compiled() else "")
 
 
 def run(arguments: Sequence[str]) -> int:

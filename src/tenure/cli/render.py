@@ -13,6 +13,7 @@ from rich.text import Text
 
 from tenure import units
 from tenure.api.models import AttemptView, BudgetView, EvictionView, HostView, JobView, StatusView
+from tenure.core.reasons import Reason
 
 _PIPE_WIDTH = 240
 """Columns when the output is no terminal: tables are then not folded to 80."""
@@ -57,6 +58,13 @@ def clock(at: int | None) -> str:
     if at is None:
         return "-"
     return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(at / 1000))
+
+
+def soon(at: int, now: int) -> str:
+    """A moment in this machine's time zone: the hour alone when it is today."""
+    then = time.localtime(at / 1000)
+    today = then[:3] == time.localtime(now / 1000)[:3]
+    return time.strftime("%H:%M" if today else "%Y-%m-%d %H:%M", then)
 
 
 def span(ms: int) -> str:
@@ -121,11 +129,15 @@ def protection(attempt: AttemptView, now: int) -> str:
 
 def where(job: JobView, now: int) -> str:
     """Where a job runs and how safe it is there, or why it does not."""
-    attempt = job.attempt
-    if attempt is None or job.state == "claiming":
-        return job.reason.text
     from tenure.config.ranges import fold
 
+    attempt, held = job.attempt, job.reservation
+    if held is not None and job.reason.code == Reason.WAITING_RESERVATION:
+        return (
+            f"starts by {soon(held.starts_by, now)}: {','.join(fold(held.hosts))} free to it by {soon(held.told, now)}"
+        )
+    if attempt is None or job.state == "claiming":
+        return job.reason.text
     return f"{','.join(fold(attempt.hosts))}  {protection(attempt, now)}"
 
 
@@ -196,6 +208,8 @@ def host_table(hosts: Sequence[HostView], now: int) -> Table:
             note += f"{'; ' if note else ''}empty in {span(host.drained_by - now)} at the latest"
         elif host.state == "draining":
             note += f"{'; ' if note else ''}waits for a gang that must restart elsewhere"
+        note = f"{note} ({host.by})" if host.by else note
+        note = "; ".join([*([note] if note else []), *_kept(host, now)])
         made.add_row(
             escape(host.cluster),
             escape(host.name),
@@ -204,9 +218,18 @@ def host_table(hosts: Sequence[HostView], now: int) -> Table:
             str(host.gpus),
             str(host.free_gpus),
             ", ".join(holders) or "-",
-            escape(f"{note} ({host.by})" if host.by else note),
+            escape(note),
         )
     return made
+
+
+def _kept(host: HostView, now: int) -> list[str]:
+    """For whom a host is held or kept."""
+    found = []
+    if host.held_for is not None:
+        until = f" until {soon(host.held_until, now)}" if host.held_until is not None else ""
+        found.append(f"held for job {host.held_for}{until}")
+    return found + (["kept for short contracts"] if host.headroom else [])
 
 
 def eviction_table(evictions: Sequence[EvictionView]) -> Table:
@@ -233,6 +256,14 @@ def status_lines(status: StatusView) -> list[str]:
             f"[bold]{escape(cluster.name)}[/]  {cluster.charged_gpus} charged, {cluster.unallocated_gpus} unallocated, "
             f"{cluster.free_gpus} free of {cluster.gpus} GPUs ({cluster.claimed_gpus} claimed); hosts: {hosts}"
         )
+        kept = []
+        if cluster.reservations:
+            jobs_there = f"{cluster.reservations} job{'s' if cluster.reservations > 1 else ''}"
+            kept.append(f"hosts with {cluster.held_gpus} GPUs are held for {jobs_there} in turn")
+        if cluster.headroom_gpus:
+            kept.append(f"hosts with {cluster.headroom_gpus} GPUs are kept for short contracts")
+        if kept:
+            lines.append(f"  {'; '.join(kept)}")
     jobs = ", ".join(f"{count} {state}" for state, count in status.jobs.items())
     lines.append(f"[bold]jobs[/]  {jobs or 'none'}")
     if status.waiting:

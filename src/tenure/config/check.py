@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from tenure.config.check_budgets import check_budgets, check_grants
 from tenure.config.problems import Names, Problem, did_you_mean, dotted, show
 from tenure.config.ranges import MAX_HOSTS
-from tenure.config.settings import Server
+from tenure.config.settings import LOOK_AT_LEAST, Server
 from tenure.core.model import DAY, HOUR, MINUTE, SECOND, Budget, Cluster, Grant, Host, Policy
 from tenure.units import MAX_MEMORY, format_cpus, format_duration, format_memory
 
@@ -17,6 +17,7 @@ MAX_CLUSTERS = 64
 MAX_GPUS = 64
 MAX_CPUS = 4_096_000
 MAX_LABELS = 32
+MAX_RESERVE_FROM = 100_000
 EXECUTORS = ("local",)
 
 _CLUSTER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -43,8 +44,8 @@ def check(
     return problems
 
 
-class _Durations:
-    """Collects problems of durations (ms) that are outside their limits."""
+class _Limits:
+    """Collects problems of durations (ms) and numbers that are outside their limits."""
 
     def __init__(self, file: str, place: tuple[str, ...]) -> None:
         self.file = file
@@ -58,12 +59,16 @@ class _Durations:
         remedy = f"from {format_duration(least, exact=True)} to {upper}"
         self.add(field, format_duration(value, exact=True), remedy)
 
+    def number(self, field: str, value: int, least: int, most: int, more: str = "") -> None:
+        if not least <= value <= most:
+            self.add(field, show(value), f"from {least} to {most}{more}")
+
     def add(self, field: str, value: str, remedy: str) -> None:
         self.problems.append(Problem(self.file, dotted((*self.place, field)), value, remedy))
 
 
 def check_server(server: Server, policy: Policy, file: str) -> list[Problem]:
-    at = _Durations(file, ("server",))
+    at = _Limits(file, ("server",))
     at.between("retention", server.retention, policy.lookback, 3650 * DAY)
     at.between("slow_tick", server.slow_tick, SECOND, HOUR)
     if not 0 <= server.port <= 65535:
@@ -90,7 +95,7 @@ def _is_database(url: str) -> bool:
 
 
 def check_policy(policy: Policy, file: str) -> list[Problem]:
-    at = _Durations(file, ("policy",))
+    at = _Limits(file, ("policy",))
     at.between("lookback", policy.lookback, MINUTE, 90 * DAY)
     lookback = min(max(policy.lookback, MINUTE), 90 * DAY)
     at.between("recent", policy.recent, SECOND, lookback, "the lookback")
@@ -99,9 +104,14 @@ def check_policy(policy: Policy, file: str) -> list[Problem]:
     at.between("unallocated_turn", policy.unallocated_turn, 0, DAY)
     at.between("backoff_first", policy.backoff_first, 100, DAY)
     at.between("backoff_max", policy.backoff_max, max(100, min(policy.backoff_first, DAY)), DAY)
-    if not 1 <= policy.evictions_per_minute <= 10_000:
-        remedy = "from 1 to 10000; to stop evictions altogether use `tenure pause --evictions`"
-        at.add("evictions_per_minute", show(policy.evictions_per_minute), remedy)
+    brake = "; to stop evictions altogether use `tenure pause --evictions`"
+    at.number("evictions_per_minute", policy.evictions_per_minute, 1, 10_000, brake)
+    at.number("reserved_percent", policy.reserved_percent, 0, 100, " percent of the GPUs; 0 holds nothing for anybody")
+    at.number("reserve_from", policy.reserve_from, 0, MAX_RESERVE_FROM, " GPUs; 0 is a sixteenth of the cluster")
+    at.number("reserve_margin_percent", policy.reserve_margin_percent, 0, 100, " percent of preemption_margin")
+    at.between("reserve_ahead", policy.reserve_ahead, 0, 7 * DAY)
+    at.between("look_every", policy.look_every, LOOK_AT_LEAST, HOUR)
+    at.number("headroom_percent", policy.headroom_percent, 0, 100, " percent of the GPUs; 0 keeps nothing free")
     return at.problems
 
 
@@ -151,7 +161,7 @@ def check_clusters(
 
 
 def _check_bounds(cluster: Cluster, policy: Policy, file: str) -> list[Problem]:
-    at = _Durations(file, ("clusters", cluster.name))
+    at = _Limits(file, ("clusters", cluster.name))
     at.between("min_runtime_max", cluster.min_runtime_max, SECOND, policy.lookback, "the lookback")
     longest = max(cluster.min_runtime_max, SECOND)
     at.between("min_runtime_floor", cluster.min_runtime_floor, SECOND, longest, "min_runtime_max")

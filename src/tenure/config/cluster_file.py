@@ -19,7 +19,7 @@ from tenure.config.schema import (
     TopTable,
     validate,
 )
-from tenure.config.settings import Discover, Server
+from tenure.config.settings import LOOK_AT_LEAST, Discover, Server
 from tenure.core.model import Cluster, Host, Policy
 from tenure.units import UnitError
 
@@ -54,6 +54,7 @@ class ClusterFile:
         lookback = given.get("lookback", default.lookback)
         for name in ("recent", "entitlement_floor", "preemption_margin"):
             given.setdefault(name, min(getattr(default, name), lookback))
+        given.setdefault("look_every", min(default.look_every, max(LOOK_AT_LEAST, lookback)))
         given.setdefault("backoff_max", max(default.backoff_max, given.get("backoff_first", 0)))
         return Policy(**given)
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from tenure.config.ranges import fold
+from tenure.config.settings import COUNTS
 from tenure.core.model import GPU, SHARE_ONE, Budget, Cluster, Grant, Host, Policy
 from tenure.core.tree import parent_of
 from tenure.units import format_cpus, format_duration, format_memory, format_share, format_thousandths, format_time
@@ -75,7 +76,7 @@ def _settings(kind: ChangeKind, what: str, old: Policy | Cluster, new: Policy | 
 def _value(name: str, value: bool | int) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value) if name == "evictions_per_minute" else format_duration(value, exact=True)
+    return str(value) if name in COUNTS else format_duration(value, exact=True)
 
 
 def _cluster(name: str, old: Cluster | None, new: Cluster | None) -> list[Change]:

@@ -9,11 +9,9 @@ from itertools import groupby
 
 from tenure.config.problems import key_text
 from tenure.config.ranges import fold
-from tenure.config.settings import Config, Discover, Server
+from tenure.config.settings import COUNTS, Config, Discover, Server
 from tenure.core.model import Budget, Cluster, Grant, Host, Policy
 from tenure.units import format_cpus, format_duration, format_fraction, format_memory, format_time
-
-_PLAIN_INTEGERS = {"evictions_per_minute", "port"}
 
 
 def dump(config: Config, *, server: bool = True) -> tuple[str, str]:
@@ -34,7 +32,7 @@ def _settings(record: Server | Policy | Cluster) -> dict[str, str]:
             continue
         if isinstance(value, bool):
             lines[field.name] = "true" if value else "false"
-        elif isinstance(value, int) and field.name not in _PLAIN_INTEGERS:
+        elif isinstance(value, int) and field.name not in COUNTS:
             lines[field.name] = _text(format_duration(value, exact=True))
         else:
             lines[field.name] = str(value) if isinstance(value, int) else _text(str(value))

@@ -79,6 +79,13 @@ class PolicyTable(Table):
     preemption_margin: Duration | None = None
     unallocated_turn: Duration | None = None
     evictions_per_minute: int | None = None
+    packing: bool | None = None
+    reserved_percent: int | None = None
+    reserve_from: int | None = None
+    reserve_margin_percent: int | None = None
+    reserve_ahead: Duration | None = None
+    look_every: Duration | None = None
+    headroom_percent: int | None = None
     backoff_first: Duration | None = None
     backoff_max: Duration | None = None
 

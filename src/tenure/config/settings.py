@@ -7,6 +7,20 @@ from pathlib import Path
 
 from tenure.core.model import DAY, SECOND, Budget, Cluster, Grant, Policy
 
+LOOK_AT_LEAST = 10 * SECOND
+"""The shortest ``look_every``: a look costs more than another pass."""
+COUNTS = frozenset(
+    {
+        "port",
+        "evictions_per_minute",
+        "reserved_percent",
+        "reserve_from",
+        "reserve_margin_percent",
+        "headroom_percent",
+    }
+)
+"""Settings that are numbers; all others are durations, text, or true or false."""
+
 
 @dataclass(frozen=True, slots=True)
 class Server:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tenure.core import effects
-from tenure.core.decisions import Claim, Evict, Plan, Start, Stop
+from tenure.core.decisions import Claim, Evict, Headroom, Plan, Reserve, Start, Stop, Unreserve
 from tenure.core.lifecycle import Step
 from tenure.core.model import MINUTE
-from tenure.core.state import Attempt, Job, State, StopRecord
+from tenure.core.state import Attempt, Job, Reservation, State, StopRecord
 
 
 def apply(state: State, plan: Plan) -> None:
@@ -33,6 +33,19 @@ def apply(state: State, plan: Plan) -> None:
         case Stop():
             victim_of = state.attempts[plan.victim.attempt_id]
             evict(state, victim_of.cluster, plan.victim, plan.at)
+        case Reserve():
+            job = state.jobs[plan.job_id]
+            held = Reservation(plan.cluster, plan.hosts, plan.amount, plan.at, plan.told, plan.starts_by, plan.bounded)
+            effects.reserve(state, job, held)
+            effects.note(state, job, plan.because)
+        case Headroom():
+            effects.keep_free(state.clusters[plan.cluster], plan.hosts)
+        case Unreserve():
+            job = state.jobs[plan.job_id]
+            state.dequeue(job)
+            effects.unreserve(state, job)
+            state.enqueue(job)
+            effects.note(state, job, plan.because)
 
 
 def evict(state: State, cluster: str, victim: Evict, at: int) -> None:

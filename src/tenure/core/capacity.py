@@ -110,8 +110,11 @@ class Capacity:
         "index",
     )
 
-    def __init__(self, hosts: Sequence[Host]) -> None:
-        """Every host open and empty. Raises ValueError when two hosts have the same name."""
+    def __init__(self, hosts: Sequence[Host], like: Capacity | None = None) -> None:
+        """Every host open and empty, or a copy of ``like``. Raises ValueError when two hosts have the same name."""
+        if like is not None:
+            self._copy(like)
+            return
         layout = self._layout = Layout(hosts)
         self.hosts = layout.hosts
         self.index = layout.index
@@ -131,22 +134,23 @@ class Capacity:
 
     def fork(self) -> Self:
         """A copy to try things on; the facts about the hosts are shared."""
-        other = type(self).__new__(type(self))
-        other._layout = self._layout
-        other.hosts = self.hosts
-        other.index = self.index
-        other._held = self._held.copy()
-        other._doubled = self._doubled.copy()
-        other._cpus = self._cpus.copy()
-        other._mem = self._mem.copy()
-        other._open = self._open
-        other._open_fields = self._open_fields
-        other._untouched = self._untouched
-        other._by_free = self._by_free.copy()
-        other.free_gpus = self.free_gpus
-        other.free = self.free
-        other.gained = self.gained
-        return other
+        return type(self)((), self)
+
+    def _copy(self, other: Capacity) -> None:
+        self._layout = other._layout
+        self.hosts = other.hosts
+        self.index = other.index
+        self._held = other._held.copy()
+        self._doubled = other._doubled.copy()
+        self._cpus = other._cpus.copy()
+        self._mem = other._mem.copy()
+        self._open = other._open
+        self._open_fields = other._open_fields
+        self._untouched = other._untouched
+        self._by_free = other._by_free.copy()
+        self.free_gpus = other.free_gpus
+        self.free = other.free
+        self.gained = other.gained
 
     def set_open(self, host: str, is_open: bool) -> None:
         """A closed host takes no new replicas; what is held there stays. Raises KeyError: no such host."""
@@ -241,6 +245,11 @@ class Capacity:
         """The GPUs of these slots by host (see ``tally``)."""
         index = self.index
         return sum(len(slot.gpus) << tally.WIDTH * index[slot.host] for slot in slots)
+
+    def opens(self, slots: Iterable[Slots], hosts: int | None) -> bool:
+        """Whether some of these slots are on an open host, one of ``hosts`` if given."""
+        where = self._open if hosts is None else self._open & hosts
+        return bool(self.mask(slots) & where)
 
     def mask(self, slots: Iterable[Slots]) -> int:
         """The hosts of these slots, as bits."""

@@ -6,17 +6,23 @@
 from __future__ import annotations
 
 from tenure.core import effects
+from tenure.core.decisions import ReservationLost
 from tenure.core.events import ConfigApplied
-from tenure.core.model import HostState
+from tenure.core.model import Host, HostState
 from tenure.core.placement import Room
-from tenure.core.state import ClusterState, Due, HostRecord, State
+from tenure.core.reasons import Because, Reason
+from tenure.core.state import ClusterState, Due, HostRecord, Job, Reservation, State
 from tenure.core.tree import Tree, moves
 
 
-def apply_config(state: State, event: ConfigApplied) -> None:
-    """From ``state.now`` on the configuration of ``event`` holds; the past is not rewritten."""
+def apply_config(state: State, event: ConfigApplied) -> list[ReservationLost]:
+    """From ``state.now`` on the configuration of ``event`` holds; the past is not rewritten.
+
+    Returns the reservations that fall by it.
+    """
     for job in state.jobs.values():
         state.dequeue(job)
+    reserved = _set_aside(state)
     state.policy = event.policy
     old = state.tree
     tree = Tree(event.budgets, event.grants)
@@ -34,6 +40,7 @@ def apply_config(state: State, event: ConfigApplied) -> None:
             effects.set_host_state(cluster, host.name, record.state)
         state.clusters[spec.name] = cluster
         effects.refresh_entitlement(state, cluster, state.now)
+    lost = [fell for each in reserved if (fell := _keep(state, *each)) is not None]
     for job in state.jobs.values():
         if not job.state.active:
             state.enqueue(job)
@@ -43,6 +50,36 @@ def apply_config(state: State, event: ConfigApplied) -> None:
     change = tree.next_change(state.now)
     if change is not None:
         state.due(change, Due.GRANT, "")
+    return lost
+
+
+def _set_aside(state: State) -> list[tuple[Job, Reservation, set[Host]]]:
+    """Take every reservation out of what is about to be built anew, with its hosts as they are declared now."""
+    reserved = []
+    for job in state.jobs.values():
+        if (reservation := job.reservation) is not None:
+            declared = {
+                host for host in state.clusters[reservation.cluster].spec.hosts if host.name in reservation.hosts
+            }
+            effects.unreserve(state, job)
+            reserved.append((job, reservation, declared))
+    return reserved
+
+
+def _keep(state: State, job: Job, reservation: Reservation, hosts: set[Host]) -> ReservationLost | None:
+    """Hold the same hosts again where they are as they were; else the reservation falls, and is made anew if any is."""
+    cluster = state.clusters.get(reservation.cluster)
+    there = hosts.intersection(cluster.spec.hosts) if cluster is not None else set[Host]()
+    gone = sorted(host.name for host in hosts - there)
+    if not gone and state.policy.reserved_percent:
+        job.reservation = reservation
+        effects.index_reservation(state, job)
+        return None
+    why = Because(Reason.RESERVATIONS_OFF, {"cluster": reservation.cluster})
+    if gone:
+        why = Because(Reason.RESERVED_HOST_LOST, {"cluster": reservation.cluster, "host": gone[0]})
+    effects.note(state, job, why)
+    return ReservationLost(state.now, job.id, why)
 
 
 def _carry_over(state: State, cluster: ClusterState, before: ClusterState) -> None:
@@ -50,10 +87,13 @@ def _carry_over(state: State, cluster: ClusterState, before: ClusterState) -> No
     cluster.ledger = before.ledger
     cluster.recent_evictions = before.recent_evictions
     cluster.leaving = before.leaving
+    cluster.shorts = before.shorts
     cluster.freed = before.freed + before.spec.gpus
     names = {host.name for host in cluster.spec.hosts}
     cluster.hosts = {name: record for name, record in before.hosts.items() if name in names}
     rebuild_room(state, cluster)
+    if state.policy.headroom_percent:
+        effects.keep_free(cluster, tuple(host for host in before.headroom if host in names))
     for index in (before.exposed, before.unallocated):
         for attempt in [attempt for leaf in index.values() for attempt in leaf.values()]:
             effects.index_evictable(state, cluster, attempt)

@@ -1,6 +1,6 @@
 """What the core decides, as frozen records: each is logged, then applied whole or not at all.
 
-Two kinds. *Plans* come out of a scheduling pass (``cycle``): Start, Claim, DropClaim, Evict. *Outcomes* follow
+Two kinds. *Plans* come out of a scheduling pass (``cycle``): Start, Claim, Stop, Reserve, ... *Outcomes* follow
 from events and due times alone (``transitions``): the rest. A restart applies recorded plans and derives the
 outcomes anew; ``tenure replay`` derives both and compares.
 """
@@ -72,7 +72,41 @@ class Stop:
     victim: Evict
 
 
-Plan = Start | Claim | Stop
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Hold hosts for a job in turn (rule 10; see ``state.Reservation``). Nobody is disturbed by it yet."""
+
+    at: int
+    job_id: int
+    cluster: str
+    hosts: tuple[str, ...]
+    amount: int
+    told: int
+    starts_by: int
+    bounded: tuple[str, ...]
+    because: Because
+
+
+@dataclass(frozen=True, slots=True)
+class Unreserve:
+    """Give up what is held for a job: one that came later takes its place, or its budget has no share any more."""
+
+    at: int
+    job_id: int
+    because: Because
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """From now on these hosts are kept for short contracts (rule 10)."""
+
+    at: int
+    cluster: str
+    hosts: tuple[str, ...]
+    because: Because
+
+
+Plan = Start | Claim | Stop | Reserve | Unreserve | Headroom
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,5 +187,16 @@ class Credited:
     because: Because
 
 
-Outcome = ClaimOpened | ClaimDropped | Stopping | AttemptEnded | Requeued | JobEnded | HostMarked | Credited
+@dataclass(frozen=True, slots=True)
+class ReservationLost:
+    """A reservation fell without a plan: a host of it is lost, or its job was held or cancelled."""
+
+    at: int
+    job_id: int
+    because: Because
+
+
+Outcome = (
+    ReservationLost | ClaimOpened | ClaimDropped | Stopping | AttemptEnded | Requeued | JobEnded | HostMarked | Credited
+)
 Decision = Plan | Outcome

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from tenure.core.ledger import Kind, OpenSpan
 from tenure.core.lifecycle import Step, advance
-from tenure.core.model import HostState, JobSpec
+from tenure.core.model import HostState, JobSpec, short
 from tenure.core.pool import Entry
 from tenure.core.reasons import Because
-from tenure.core.state import Attempt, ClusterState, Due, Job, State, StopRecord
+from tenure.core.state import Attempt, ClusterState, Due, Held, Job, Reservation, State, StopRecord
 
 HISTORY = 20
 """Steps that a job remembers."""
@@ -26,10 +26,19 @@ def move(state: State, job: Job, step: Step, because: Because) -> None:
     state.touched_jobs.add(job.id)
 
 
+def note(state: State, job: Job, because: Because) -> None:
+    """Remember what was decided about a job that stays where it is."""
+    job.history.append(f"{state.now} {because.reason}")
+    del job.history[:-HISTORY]
+    job.last = because
+    state.touched_jobs.add(job.id)
+
+
 def take(state: State, job: Job, attempt: Attempt) -> None:
     """Give the job an attempt: GPUs are withheld from now on, and its promise counts."""
     cluster = state.clusters[attempt.cluster]
     state.dequeue(job)
+    unreserve(state, job)
     job.attempt = attempt
     job.attempts = attempt.number
     job.last_cluster = attempt.cluster
@@ -158,6 +167,7 @@ def stopping(state: State, job: Job, attempt: Attempt, record: StopRecord) -> No
     promise_over(state, attempt)
     forget_evictable(state, attempt)
     attempt.stop = record
+    _look_again(state.clusters[attempt.cluster], attempt)
     index_leaving(state.clusters[attempt.cluster], attempt)
     attempt.unreleased = False
     move(state, job, Step.STOP, record.because)
@@ -177,6 +187,8 @@ def release(state: State, job: Job, attempt: Attempt, at: int, because: Because)
     for host in attempt.hosts():
         cluster.on_host[host].discard(attempt.id)
     cluster.freed += attempt.gpus
+    if cluster.held:
+        _freed_where_held(cluster, attempt)
     cluster.leaving.pop(attempt.id, None)
     del state.attempts[attempt.id]
     job.attempt = None
@@ -186,6 +198,81 @@ def release(state: State, job: Job, attempt: Attempt, at: int, because: Because)
     if any(host in cluster.draining for host in attempt.hosts()):
         refresh_entitlement(state, cluster, at)
     state.touched_jobs.add(job.id)
+
+
+def reserve(state: State, job: Job, reservation: Reservation) -> None:
+    """Hold hosts for a queued job; its promise counts from now on. It waits by itself: it is like no other job."""
+    state.dequeue(job)
+    job.reservation = reservation
+    job.reserved += 1
+    job.first_starts_by = job.first_starts_by or reservation.starts_by
+    index_reservation(state, job)
+    state.enqueue(job)
+    state.touched_jobs.add(job.id)
+
+
+def index_reservation(state: State, job: Job) -> None:
+    """Put a job's reservation where passes find it, and its promise into the ledger."""
+    reservation = job.reservation
+    assert reservation is not None
+    cluster = state.clusters[reservation.cluster]
+    mask = gpus = 0
+    for name in reservation.hosts:
+        i = cluster.room.index[name]
+        mask |= 1 << i
+        gpus += cluster.room.hosts[i].gpus
+        cluster.held[name] = job.id
+    cluster.reservations[job.id] = Held(reservation, mask, gpus)
+    cluster.held_gpus += gpus
+    promise_reserved(cluster, job, 1)
+
+
+def promise_reserved(cluster: ClusterState, job: Job, sign: int) -> None:
+    """What a reservation promises, under the leaf of the job, or taken away again."""
+    if job.reservation is not None:
+        worth = sign * job.reservation.amount * job.spec.contract.min_runtime
+        cluster.ledger.promise(job.leaf, job.spec.user, Kind.CHARGED, fixed=worth)
+
+
+def unreserve(state: State, job: Job) -> None:
+    """Hold nothing for the job any more; whoever was kept away from its hosts may try them. The job is not queued."""
+    reservation = job.reservation
+    if reservation is None:
+        return
+    cluster = state.clusters[reservation.cluster]
+    promise_reserved(cluster, job, -1)
+    held = cluster.reservations.pop(job.id)
+    for host in reservation.hosts:
+        cluster.held.pop(host, None)
+    cluster.held_gpus -= held.gpus
+    for each in (held, *cluster.reservations.values()):  # its budget's short contracts may hold more of the others
+        cluster.room.gained |= each.mask
+    job.reservation = None
+    state.touched_jobs.add(job.id)
+
+
+def keep_free(cluster: ClusterState, hosts: tuple[str, ...]) -> None:
+    """Keep these hosts for short contracts from now on. Others may try those that were kept, these evict on the new."""
+    mask = 0
+    for host in hosts:
+        mask |= 1 << cluster.room.index[host]
+    cluster.room.gained |= mask ^ cluster.headroom_mask
+    cluster.headroom, cluster.headroom_mask = hosts, mask
+
+
+def _freed_where_held(cluster: ClusterState, attempt: Attempt) -> None:
+    """Something on held hosts is over: look whether their time has come, and who is let in there now."""
+    if _look_again(cluster, attempt) and short(attempt.min_runtime, attempt.gpus):
+        for held in cluster.reservations.values():  # its budget may hold that much again on any of them
+            cluster.room.gained |= held.mask
+
+
+def _look_again(cluster: ClusterState, attempt: Attempt) -> bool:
+    """An attempt is in the way no longer: look whether the time of held hosts has come. Whether it is on any."""
+    found = [cluster.held[host] for host in attempt.hosts() if host in cluster.held] if cluster.held else []
+    for job_id in found:
+        cluster.reservations[job_id].look_at = 0
+    return bool(found)
 
 
 def set_host_state(cluster: ClusterState, host: str, to: HostState) -> None:

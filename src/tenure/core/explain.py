@@ -10,7 +10,8 @@ from tenure.core.model import MINUTE
 from tenure.core.placement import Misfit, Room
 from tenure.core.preemption import Contest, contrast, outranks, room_at_most
 from tenure.core.reasons import Because, Number, Reason
-from tenure.core.state import Attempt, Job, State, protected
+from tenure.core.reservation import Doors
+from tenure.core.state import Attempt, Job, Reservation, State, protected
 
 NAMED = 3
 """Attempts that a reason names at most."""
@@ -44,6 +45,8 @@ class Explainer:
             return Because(Reason.BACKING_OFF, numbers)
         if state.paused_starts:
             return Because(Reason.PAUSED_STARTS, {"by": state.paused_starts})
+        if job.reservation is not None:
+            return _reserved(job.reservation)
         reasons = [self._in_cluster(job, name) for name in job.spec.clusters if name in state.clusters]
         held = [b for b in reasons if b.reason is not Reason.HELD_NO_SHARE]
         return (held or reasons or [Because(Reason.WAITING_HOST_STATE, {"closed": 0})])[0]
@@ -54,12 +57,13 @@ class Explainer:
             contest = self._contests[name] = Contest(self.state, self.state.clusters[name])
         if job.kind is Kind.CHARGED and not contest.charged.entitled(job.leaf):
             return Because(Reason.HELD_NO_SHARE, {"budget": job.budget, "cluster": name})
-        group = contest.cluster.queues[job.kind].group_of(job.spec, job.leaf)
+        group = contest.cluster.queues[job.kind].group_of(job.id)
         key = (name, group.key if group is not None else job.id, job.kind)
         known = self._groups.get(key)
         if known is None:
             parked = group.parked.reason if group is not None and group.parked is not None else None
-            known = self._groups[key] = _waiting(contest, job, parked)
+            shut = Doors(contest).shut(group) if group is not None else 0
+            known = self._groups[key] = _waiting(contest, job, parked, shut)
         return known
 
 
@@ -74,23 +78,31 @@ def _claim(state: State, claim: Attempt) -> Because:
     return Because(Reason.WAITING_CLAIM, {"victims": tuple(victims), "kill_at": max(ends, default=state.now)})
 
 
-def _waiting(contest: Contest, job: Job, parked: Reason | None) -> Because:
+def _reserved(held: Reservation) -> Because:
+    numbers: dict[str, Number] = {"cluster": held.cluster, "hosts": held.hosts[:NAMED], "held": len(held.hosts)}
+    return Because(Reason.WAITING_RESERVATION, {**numbers, "told": held.told, "starts_by": held.starts_by})
+
+
+def _waiting(contest: Contest, job: Job, parked: Reason | None, shut: int) -> Because:
     """Why a job that could be tried is not placed in this cluster."""
     state, cluster, spec = contest.state, contest.cluster, job.spec
     name = cluster.spec.name
     if parked in OTHER_POLICIES:
         return Because(parked, {"cluster": name})
     misfit = cluster.room.fit(spec.roles, spec.labels)
-    if not isinstance(misfit, Misfit):
-        return Because(Reason.WAITING_NEW, {"cluster": name})
     # A pass does not look further when it may not evict: whether evicting would help is found out here.
-    helps = room_at_most(contest, job).can_fit(spec.roles, spec.labels)
+    most, inside = room_at_most(contest, job), ~shut & (1 << len(cluster.room.hosts)) - 1
+    helps = most.can_fit(spec.roles, spec.labels, inside)
+    if not helps and shut and most.can_fit(spec.roles, spec.labels):
+        return _kept_out(contest, shut)
     if helps and parked is Reason.WAITING_EVICTION_CAP:
         recent = sum(1 for at in cluster.recent_evictions if at > state.now - MINUTE)
         return Because(parked, {"cluster": name, "cap": state.policy.evictions_per_minute, "recent": recent})
     if helps and parked is Reason.PAUSED_EVICTIONS:
         by = state.paused_evictions or "clock alarm"
         return Because(parked, {"cluster": name, "by": by})
+    if not isinstance(misfit, Misfit):
+        return Because(Reason.WAITING_NEW, {"cluster": name})
     if misfit.fits_without_labels:
         return Because(Reason.WAITING_LABELS, {"cluster": name, "labels": _labels(job), **_counts(misfit, job)})
     trial = cluster.room.fork()
@@ -103,6 +115,15 @@ def _waiting(contest: Contest, job: Job, parked: Reason | None) -> Because:
         closed = tuple(h for h, r in sorted(cluster.hosts.items()) if not cluster.room.is_open(h))
         return Because(Reason.WAITING_HOST_STATE, {"cluster": name, "closed": misfit.closed, "hosts": closed[:NAMED]})
     return _no_room(contest, job, trial)
+
+
+def _kept_out(contest: Contest, shut: int) -> Because:
+    """It would fit on hosts that are held for others: which they are, and until when at most."""
+    cluster = contest.cluster
+    until = {job: held.reservation.told for job, held in cluster.reservations.items() if held.mask & shut}
+    first = sorted(until, key=lambda job: (until[job], job))[:NAMED]
+    named = tuple((str(job), until[job]) for job in first)
+    return Because(Reason.WAITING_RESERVED, {"cluster": cluster.spec.name, "hosts": shut.bit_count(), "for": named})
 
 
 def _evictable(contest: Contest, kind: Kind) -> Iterator[Attempt]:

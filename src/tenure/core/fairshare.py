@@ -7,7 +7,7 @@ is charged during the pass, so figures and orders are computed once and forgotte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cmp_to_key
 
 from tenure.core.ledger import Kind, Ledger
@@ -27,6 +27,15 @@ class Figures:
     used_recent: int
     entitled_recent: int
     denominator: int
+
+    def entitled_to(self, more: int) -> Figures:
+        """The same with both entitlements raised by ``more``."""
+        return Figures(self.used, self.entitled + more, self.used_recent, self.entitled_recent + more, self.denominator)
+
+    def without(self, promise: int) -> Figures:
+        """The same with both usages lowered by what was promised and is not any more."""
+        used, recent = self.used - promise, self.used_recent - promise
+        return Figures(used, self.entitled, recent, self.entitled_recent, self.denominator)
 
     def below_recent(self, shift: int = 0) -> bool:
         """Below its allocation over the last day, with ``shift`` added to its usage."""
@@ -177,6 +186,12 @@ class Standing:
             known[sibling] = reach(self.figures(child), self.figures(sibling))
         return known[sibling]
 
+    def reach_without(self, child: str, sibling: str, promise: int) -> int:
+        """The reach, if ``promise`` below ``child`` were given up."""
+        if not promise:
+            return self.reach(child, sibling)
+        return reach(self.figures(child).without(promise), self.figures(sibling))
+
     def reach_at_worst(self, child: str, sibling: str, horizon: int) -> tuple[int, int]:
         """The reach, were entitlements as favourable as they can become while that holds, and until when it does (ms).
 
@@ -191,9 +206,7 @@ class Standing:
         gain, loss = mine * horizon, theirs * horizon
         if min(b.entitled, b.entitled_recent) <= loss:
             return FAR, self.now + 1
-        a = replace(a, entitled=a.entitled + gain, entitled_recent=a.entitled_recent + gain)
-        b = replace(b, entitled=b.entitled - loss, entitled_recent=b.entitled_recent - loss)
-        return reach(a, b), self.now + horizon
+        return reach(a.entitled_to(gain), b.entitled_to(-loss)), self.now + horizon
 
     def entitled(self, leaf: str) -> bool:
         """Whether the leaf has any share today."""

@@ -9,40 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tenure.core.model import GPU, HOUR, Word
+from tenure.core.model import GPU, HOUR
 from tenure.core.series import Series
+from tenure.core.spans import OCCUPANCY, Kind, OpenSpan, Span
 from tenure.core.tree import line_of
 
-
-class Kind(Word):
-    CHARGED = "charged"
-    UNALLOCATED = "unallocated"
-    CREDIT = "credit"
-
-
-OCCUPANCY = (Kind.CHARGED, Kind.UNALLOCATED)
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """``amount`` thousandths of a GPU over [start, end) under the path that was charged. Credits count negative."""
-
-    attempt_id: str
-    leaf: str
-    user: str
-    kind: Kind
-    amount: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class OpenSpan:
-    leaf: str
-    user: str
-    kind: Kind
-    amount: int
-    start: int
+__all__ = ["OCCUPANCY", "Kind", "OpenSpan", "Span"]
+"""What is at home elsewhere and found here as well."""
 
 
 class Promise:

@@ -24,6 +24,10 @@ class Word(StrEnum):
     __hash__ = str.__hash__
 
 
+SHORT_RUNTIME = 15 * MINUTE
+SHORT_GPUS = 8
+"""A short contract (debugging) is charged, for at most this long and on at most so many GPUs."""
+
 SELF = "self"
 """Name of the implicit child of every inner budget: what its other children leave over."""
 
@@ -108,6 +112,11 @@ class JobSpec:
         return self.contract.min_runtime > 0
 
 
+def short(min_runtime: int, gpus: int) -> bool:
+    """Whether this is a short contract: debugging, which held hosts let in."""
+    return 0 < min_runtime <= SHORT_RUNTIME and gpus <= SHORT_GPUS
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """A machine as declared. ``cpus`` in thousandths of a CPU, ``mem`` in MiB."""
@@ -169,6 +178,20 @@ class Policy:
     unallocated_turn: int = HOUR
     """Rule 6: what a started unallocated attempt counts at once, and how long its peers leave it alone."""
     evictions_per_minute: int = 60
+    packing: bool = False
+    """Whether parts of hosts go beside others whose protection ends as late, so that whole hosts come free together."""
+    reserved_percent: int = 0
+    """Rule 10: reservations are made until this percentage of a cluster's healthy GPUs is held; 0: none."""
+    reserve_from: int = 0
+    """The smallest job that gets a reservation, in GPUs; 0: a sixteenth of the cluster, and at least 8."""
+    reserve_ahead: int = 9 * HOUR
+    """How far ahead hosts are held: beyond this nobody knows enough."""
+    reserve_margin_percent: int = 100
+    """How much of rule 7's margin a job must be ahead of those whose hosts it wants to hold."""
+    look_every: int = 5 * MINUTE
+    """How often a pass looks for jobs in turn that need a reservation, and what headroom is needed."""
+    headroom_percent: int = 3
+    """At most this percentage of a cluster's healthy GPUs, in whole hosts, is kept for short contracts; 0: none."""
     backoff_first: int = 10 * SECOND
     backoff_max: int = 30 * MINUTE
 

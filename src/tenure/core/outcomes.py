@@ -16,6 +16,8 @@ EVICTED = frozenset(
         Reason.EVICTED_PRIORITY,
         Reason.EVICTED_LEVEL,
         Reason.EVICTED_UNALLOCATED,
+        Reason.EVICTED_RESERVED,
+        Reason.EVICTED_HEADROOM,
         Reason.EVICTED_DRAIN,
         Reason.EVICTED_BY_PERSON,
     }

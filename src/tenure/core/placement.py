@@ -6,7 +6,7 @@ fit is a handful of tests and a gang of whole hosts a popcount. Units as in ``mo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tenure.core.capacity import Capacity, bits_of, lowest
@@ -73,7 +73,21 @@ class Room(Capacity):
         return any(self._replicas(role, domain) == role.replicas for domain in domains)
 
     def fit(self, roles: Sequence[Role], labels: Sequence[Label]) -> tuple[Slots, ...] | Misfit:
-        """Slots for all replicas, in the order of (role, replica), or why there are none. Takes nothing.
+        """What ``place`` finds, or why it finds nothing."""
+        slots = self.place(roles, labels)
+        return slots if slots is not None else self._explain(roles, [label for label in labels if label.required])
+
+    def place(
+        self,
+        roles: Sequence[Role],
+        labels: Sequence[Label],
+        hosts: int | None = None,
+        longer: Callable[[int], int] | None = None,
+    ) -> tuple[Slots, ...] | None:
+        """Slots for all replicas, in the order of (role, replica), on ``hosts`` if given. Takes nothing.
+
+        ``longer``: by how much a host is kept busy longer by a replica on it, by the host's index. Parts of hosts go
+        where that is least, so that whole hosts come free together, and then where they leave the least behind.
 
         Larger replicas are placed first, each on the host with the fewest free GPUs that has room, then the
         lowest index. Of the values of a required same-value label, the one with the fewest free GPUs that are
@@ -81,15 +95,19 @@ class Room(Capacity):
         fits; a preferred same-value label that no one value can satisfy is spread over as few as possible.
         """
         required = [label for label in labels if label.required]
-        domains = self._narrow([self._open], required) if required else [self._open]
+        where = self._open if hosts is None else self._open & hosts
+        domains = self._narrow([where], required) if required else [where]
         best = self._first(roles, domains)
         if best is None:
-            return self._explain(roles, required)
+            return None
         for label in labels:
             if not label.required:
                 better = self._prefer(roles, domains, label)
                 if better is not None:
                     domains, best = better
+        if longer is not None and any(role.gpus < self._layout.largest for role in roles):
+            packed = _Try(self, best.mask, roles, longer)
+            best = packed if packed.failed is None else best
         return best.slots(roles)
 
     def _narrow(self, domains: list[int], labels: Iterable[Label]) -> list[int]:
@@ -207,10 +225,14 @@ class _Try:
     ``failed`` is the index of the role that did not fit, ``missing`` how many of its replicas have no place.
     """
 
-    __slots__ = ("_picks", "_room", "_spent", "by_free", "failed", "missing")
+    __slots__ = ("_longer", "_picks", "_room", "_spent", "by_free", "failed", "mask", "missing")
 
-    def __init__(self, room: Room, mask: int, roles: Sequence[Role]) -> None:
+    def __init__(
+        self, room: Room, mask: int, roles: Sequence[Role], longer: Callable[[int], int] | None = None
+    ) -> None:
         self._room = room
+        self._longer = longer
+        self.mask = mask
         self.by_free = [hosts & mask for hosts in room._by_free]
         self._spent: dict[int, tuple[int, int]] = {}  # host -> CPUs and memory of what was placed there
         self._picks: list[tuple[int, int, int]] = []  # role, host, replicas
@@ -229,25 +251,47 @@ class _Try:
         A host that takes one replica then has the fewest free GPUs of all that still fit, so best fit goes on
         filling it: each host is visited once.
         """
-        room, left = self._room, role.replicas
-        suits = room._layout.suits(role)
+        left, suits = role.replicas, self._room._layout.suits(role)
+        if self._longer is not None and role.gpus < self._room._layout.largest:
+            for _, free, i in self._by_time(role, suits, self._longer):
+                left -= self._put(index, role, free, i, left)
+                if not left:
+                    break
+            return left
         for free in range(role.gpus, len(self.by_free)):
             hosts = self.by_free[free] & suits
             while hosts and left:
                 low = hosts & -hosts
                 hosts ^= low
-                i = low.bit_length() - 1
-                cpus, mem = self._spent.get(i, (0, 0))
-                times = _times(role, free, room._cpus[i] - cpus, room._mem[i] - mem, left)
-                if times:
-                    left -= times
-                    self._picks.append((index, i, times))
-                    self._spent[i] = (cpus + times * role.cpus, mem + times * role.mem)
-                    self.by_free[free] ^= low
-                    self.by_free[free - times * role.gpus] |= low
+                left -= self._put(index, role, free, low.bit_length() - 1, left)
             if not left:
                 break
         return left
+
+    def _by_time(self, role: Role, suits: int, longer: Callable[[int], int]) -> list[tuple[int, int, int]]:
+        """Hosts with the free GPUs: how much longer a replica would keep them busy, free GPUs, index; in that order."""
+        found = []
+        for free in range(role.gpus, len(self.by_free)):
+            hosts = self.by_free[free] & suits
+            while hosts:
+                low = hosts & -hosts
+                hosts ^= low
+                i = low.bit_length() - 1
+                found.append((longer(i), free, i))
+        found.sort()
+        return found
+
+    def _put(self, index: int, role: Role, free: int, i: int, left: int) -> int:
+        """Place as many of ``left`` replicas on host ``i``, which has ``free`` GPUs, as go there; returns how many."""
+        room = self._room
+        cpus, mem = self._spent.get(i, (0, 0))
+        times = _times(role, free, room._cpus[i] - cpus, room._mem[i] - mem, left)
+        if times:
+            self._picks.append((index, i, times))
+            self._spent[i] = (cpus + times * role.cpus, mem + times * role.mem)
+            self.by_free[free] ^= 1 << i
+            self.by_free[free - times * role.gpus] |= 1 << i
+        return times
 
     def slots(self, roles: Sequence[Role]) -> tuple[Slots, ...]:
         """The placement as slots; replicas of a role are numbered in the order of the hosts."""

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from tenure.core.decisions import Evict
 from tenure.core.fairshare import Standing
 from tenure.core.ledger import Kind
-from tenure.core.model import GPU, JobSpec, Slots
-from tenure.core.placement import Misfit, Room
+from tenure.core.model import GPU, JobSpec, Slots, short
+from tenure.core.placement import Room
 from tenure.core.reasons import Because, Number, Reason
 from tenure.core.state import Attempt, ClusterState, Job, State, margin_amount
+from tenure.core.tally import spread, total
 
 GENEROUS = 8
 """Whole GPUs that a set of victims may free too many before a larger set is looked at last (rule 8)."""
@@ -28,7 +29,7 @@ class Contest:
         self.cluster = cluster
         self.now = state.now
         self._standings: dict[Kind, Standing] = {}
-        self.rooms: dict[tuple[Kind, tuple[str, ...], tuple[str, int] | None], Room] = {}
+        self.rooms: dict[tuple[Kind, tuple[str, ...], tuple[str, int, int] | None, bool], Room] = {}
         """Rooms as they would be without everything that may be evicted, by what that depends on."""
 
     @property
@@ -66,9 +67,9 @@ class Contest:
 
 
 def evictable_at_most(
-    contest: Contest, kind: Kind, leaf: str, priority: int, outranked: Sequence[str]
+    contest: Contest, kind: Kind, leaf: str, priority: int, outranked: Sequence[str], brief: bool
 ) -> tuple[int, int]:
-    """GPUs that may be evicted for such a job, in all and by host (see ``tally``)."""
+    """GPUs that may be evicted for such a job, in all and by host (see ``tally``). ``brief``: a short contract."""
     cluster, pool = contest.cluster, contest.cluster.pools[kind]
     gpus, by_host = pool.below(leaf, priority)
     if kind is Kind.CHARGED:
@@ -77,6 +78,10 @@ def evictable_at_most(
     for sibling in outranked:
         gpus += pool.gpus[sibling]
         by_host += pool.tallies[sibling]
+    if brief and cluster.headroom:
+        kept = pool.tallies.get(contest.state.the_tree().root, 0) & spread(cluster.headroom_mask)
+        gpus += total(kept, cluster.headroom_mask)
+        by_host += kept
     return gpus, by_host
 
 
@@ -85,8 +90,10 @@ def room_at_most(contest: Contest, job: Job) -> Room:
     cluster, kind = contest.cluster, job.kind
     index = cluster.exposed if kind is Kind.CHARGED else cluster.unallocated
     outranked = contest.outranked(kind, job.leaf, margin_amount(job.spec))
-    own = (job.leaf, job.spec.priority) if job.leaf in index else None
-    key = (kind, outranked, own)
+    reserved = job.id if job.reservation is not None else 0
+    own = (job.leaf, job.spec.priority, reserved) if job.leaf in index else None
+    licence = _on_headroom(contest, job) if kind is Kind.CHARGED and cluster.headroom else []
+    key = (kind, outranked, own, bool(licence))
     room = contest.rooms.get(key)
     if room is None:
         room = contest.rooms[key] = cluster.room.fork()
@@ -97,8 +104,13 @@ def room_at_most(contest: Contest, job: Job) -> Room:
             for attempt in attempts.values():
                 if kind is Kind.CHARGED or attempt.promised_until is None:
                     room.give(attempt.slots)
+        given = set()
         for attempt in index[job.leaf].values() if own is not None else ():
             if outranks(contest, job, attempt):
+                given.add(attempt.id)
+                room.give(attempt.slots)
+        for attempt in licence:
+            if attempt.id not in given and set(outranked).isdisjoint(line(attempt.leaf)):
                 room.give(attempt.slots)
     return room
 
@@ -112,11 +124,21 @@ def outranks(contest: Contest, job: Job, attempt: Attempt) -> bool:
             return False
     elif job.kind is Kind.UNALLOCATED:
         return False
+    elif contest.cluster.headroom and licensed(contest, job, attempt):
+        return True
     standing = contest.standing(job.kind)
     split = standing.fork(job.leaf, attempt.leaf)
     if split is None:
-        return job.spec.priority > contest.state.jobs[attempt.job_id].spec.priority
+        victim = contest.state.jobs[attempt.job_id]
+        mine, theirs = job.spec.priority, victim.spec.priority
+        return mine > theirs or (mine == theirs and job.reservation is not None and job.submitted < victim.submitted)
     return standing.reach(*split) >= standing.margin(margin_amount(job.spec))
+
+
+def licensed(contest: Contest, job: Job, attempt: Attempt) -> bool:
+    """Whether a short contract may evict what runs exposed on hosts that are kept for such, whoever it is (rule 10)."""
+    kept = contest.cluster.headroom
+    return short(job.spec.contract.min_runtime, job.spec.gpus) and all(host in kept for host in attempt.hosts())
 
 
 def charged_victims(contest: Contest, job: Job) -> Iterator[Attempt]:
@@ -170,15 +192,15 @@ class Found:
     slots: tuple[Slots, ...]
 
 
-def search(contest: Contest, job: Job) -> Found | None:
-    """The victims whose GPUs make ``job`` fit; None when there are none.
+def search(contest: Contest, job: Job, hosts: int | None = None) -> Found | None:
+    """The victims whose GPUs make ``job`` fit, on ``hosts`` if given; None when there are none.
 
     Unallocated ones first; within a class first sets that free at most max(8, the job's) GPUs too many. What earlier
     plans free beyond their need by the time that these victims would be gone is counted in: nobody goes for what is
     on its way.
     """
     room = contest.cluster.room
-    found = _search_in(contest, job, room)
+    found = _search_in(contest, job, room, hosts)
     if found is None:
         return None
     gone_by = contest.now + max(grace_of(contest.state, attempt) for attempt in found[0])
@@ -187,43 +209,63 @@ def search(contest: Contest, job: Job) -> Found | None:
         later = room.fork()
         for attempt in leaving:
             later.give(attempt.slots)
-        free = later.fit(job.spec.roles, job.spec.labels)
-        fewer = _search_in(contest, job, later) if isinstance(free, Misfit) else ([], free)
+        free = later.place(job.spec.roles, job.spec.labels, hosts)
+        fewer = _search_in(contest, job, later, hosts) if free is None else ([], free)
         if fewer is not None and sum(a.gpus for a in fewer[0]) < sum(a.gpus for a in found[0]):
-            hosts = {slot.host for slot in fewer[1]}
-            return Found(fewer[0], [a for a in leaving if hosts.intersection(a.hosts())], fewer[1])
+            there = {slot.host for slot in fewer[1]}
+            return Found(fewer[0], [a for a in leaving if there.intersection(a.hosts())], fewer[1])
     return Found(found[0], [], found[1])
 
 
-def _search_in(contest: Contest, job: Job, room: Room) -> tuple[list[Attempt], tuple[Slots, ...]] | None:
-    unallocated = [a for a in unallocated_victims(contest, job) if _on_open_host(room, a)]
-    found = smallest_set(room, job.spec, unallocated)
+def _search_in(
+    contest: Contest, job: Job, room: Room, hosts: int | None
+) -> tuple[list[Attempt], tuple[Slots, ...]] | None:
+    unallocated = [a for a in unallocated_victims(contest, job) if room.opens(a.slots, hosts)]
+    found = smallest_set(room, job.spec, unallocated, hosts)
     if found is None and job.kind is Kind.CHARGED:
-        charged = [a for a in charged_victims(contest, job) if _on_open_host(room, a)]
+        charged = [a for a in charged_victims(contest, job) if room.opens(a.slots, hosts)]
+        known = {a.id for a in charged}
+        charged += [a for a in _on_headroom(contest, job) if a.id not in known]
         if charged:
-            found = smallest_set(room, job.spec, unallocated + charged)
+            found = smallest_set(room, job.spec, unallocated + charged, hosts)
     return found
 
 
+def _on_headroom(contest: Contest, job: Job) -> list[Attempt]:
+    """What ``job`` is licensed to evict on kept hosts, what loses least first."""
+    cluster, attempts, found = contest.cluster, contest.state.attempts, dict[str, Attempt]()
+    if cluster.headroom and short(job.spec.contract.min_runtime, job.spec.gpus):
+        for host in cluster.headroom:
+            for attempt_id in cluster.on_host[host]:
+                attempt = attempts[attempt_id]
+                if attempt_id in cluster.exposed.get(attempt.leaf, ()) and licensed(contest, job, attempt):
+                    found[attempt_id] = attempt
+    return sorted(found.values(), key=lambda a: (a.at_risk(contest.now), a.id))
+
+
 def smallest_set(
-    room: Room, spec: JobSpec, candidates: Sequence[Attempt]
+    room: Room, spec: JobSpec, candidates: Sequence[Attempt], hosts: int | None = None
 ) -> tuple[list[Attempt], tuple[Slots, ...]] | None:
     """The first of ``candidates``, in their order, whose GPUs make a job fit, and the slots it gets; None: no such set.
+
+    On ``hosts`` if given.
 
     First from those that free few too many; when their set still does, from all, and the less wasteful of both.
     """
     limit = max(GENEROUS, spec.gpus)
     small = [a for a in candidates if a.gpus <= spec.gpus + limit]
-    found = _greedy(room, spec, small)
+    found = _greedy(room, spec, small, hosts)
     if (found is not None and _wasted(*found) <= limit) or len(small) == len(candidates):
         return found
-    larger = _greedy(room, spec, candidates)
+    larger = _greedy(room, spec, candidates, hosts)
     if found is None or larger is None:
         return found or larger
     return min(found, larger, key=lambda each: _wasted(*each))
 
 
-def _greedy(room: Room, spec: JobSpec, candidates: Sequence[Attempt]) -> tuple[list[Attempt], tuple[Slots, ...]] | None:
+def _greedy(
+    room: Room, spec: JobSpec, candidates: Sequence[Attempt], hosts: int | None
+) -> tuple[list[Attempt], tuple[Slots, ...]] | None:
     """Add candidates in turn until the job fits, then drop every one that turned out not to be needed."""
     trial = room.fork()
     alone = len(spec.roles) == 1 and spec.roles[0].replicas == 1
@@ -232,7 +274,10 @@ def _greedy(room: Room, spec: JobSpec, candidates: Sequence[Attempt]) -> tuple[l
         """Whether the job fits, when it did not before the attempt went: a single replica then is where that was."""
         if trial.free_gpus < spec.gpus:
             return False
-        return trial.can_fit(spec.roles, spec.labels, trial.mask(attempt.slots) if alone else None)
+        if not alone:
+            return trial.can_fit(spec.roles, spec.labels, hosts)
+        there = trial.mask(attempt.slots)
+        return trial.can_fit(spec.roles, spec.labels, there if hosts is None else there & hosts)
 
     chosen: list[Attempt] = []
     for attempt in candidates:
@@ -251,8 +296,8 @@ def _greedy(room: Room, spec: JobSpec, candidates: Sequence[Attempt]) -> tuple[l
         if not fits(last):
             trial.give(attempt.slots)
             needed.append(attempt)
-    slots = trial.fit(spec.roles, spec.labels)
-    if isinstance(slots, Misfit):
+    slots = trial.place(spec.roles, spec.labels, hosts)
+    if slots is None:
         return None
     needed.reverse()
     return needed, slots
@@ -265,12 +310,13 @@ def _wasted(victims: Sequence[Attempt], slots: Sequence[Slots]) -> int:
     return len(freed - taken)
 
 
-def _on_open_host(room: Room, attempt: Attempt) -> bool:
-    return any(room.is_open(s.host) for s in attempt.slots)
+def evictions(
+    contest: Contest, job: Job, victims: Sequence[Attempt], amount: int, licence: Because | None = None
+) -> tuple[Evict, ...]:
+    """The records of a plan's evictions: staggered so that all graces end together.
 
-
-def evictions(contest: Contest, job: Job, victims: Sequence[Attempt], amount: int) -> tuple[Evict, ...]:
-    """The records of a plan's evictions: staggered so that all graces end together."""
+    ``licence``: what allows the evictions of charged attempts, where standing does not have to.
+    """
     cluster, now = contest.cluster.spec, contest.now
     graces = [grace_of(contest.state, attempt) for attempt in victims]
     kill_at = now + max(graces, default=0)
@@ -281,7 +327,7 @@ def evictions(contest: Contest, job: Job, victims: Sequence[Attempt], amount: in
         records.append(
             Evict(
                 attempt.id,
-                because(contest, job, attempt),
+                licence if licence is not None and attempt.charged else because(contest, job, attempt),
                 job.id,
                 worth * attempt.amount // total,
                 attempt.at_risk(now),
@@ -306,8 +352,15 @@ def because(contest: Contest, job: Job, attempt: Attempt) -> Because:
         return Because(Reason.EVICTED_UNALLOCATED, {"gainer": job.id, "gainer_gpus": job.spec.gpus})
     standing = contest.standing(job.kind)
     split = standing.fork(job.leaf, attempt.leaf)
+    by_rank = split is not None and standing.reach(*split) >= standing.margin(margin_amount(job.spec))
+    if not by_rank and attempt.charged and licensed(contest, job, attempt):
+        kept = len(contest.cluster.headroom)
+        return Because(Reason.EVICTED_HEADROOM, {"gainer": job.id, "hosts": kept, "wanted": job.spec.gpus})
     if split is None:
         victim = contest.state.jobs[attempt.job_id]
+        if job.reservation is not None and job.spec.priority == victim.spec.priority:
+            held = {"made_at": job.reservation.made_at, "starts_by": job.reservation.starts_by}
+            return Because(Reason.EVICTED_RESERVED, {"gainer": job.id, **held, "told": job.reservation.told})
         numbers: dict[str, Number] = {
             "gainer": job.id,
             "gainer_priority": job.spec.priority,

@@ -18,22 +18,28 @@ from tenure.core.watch import Watch
 
 
 class Shape(NamedTuple):
-    """What placement and eviction depend on: (replicas, gpus, cpus, mem) per role, labels, accepted clusters."""
+    """What placement and eviction depend on: (replicas, gpus, cpus, mem) per role, labels, accepted clusters.
+
+    And the contract's ``min_runtime``, ms: held hosts let in what is over in time (rule 10).
+    """
 
     roles: tuple[tuple[int, int, int, int], ...]
     labels: tuple[Label, ...]
     clusters: tuple[str, ...]
+    min_runtime: int
 
 
 def shape_of(spec: JobSpec) -> Shape:
     roles = tuple((r.replicas, r.gpus, r.cpus, r.mem) for r in spec.roles)
-    return Shape(roles, spec.labels, spec.clusters)
+    return Shape(roles, spec.labels, spec.clusters, spec.contract.min_runtime)
 
 
 class GroupKey(NamedTuple):
     leaf: str
     priority: int
     shape: Shape
+    reserved: int = 0
+    """The job, if it holds a reservation: it is like no other."""
 
 
 class Parked(NamedTuple):
@@ -91,8 +97,8 @@ class Queue:
         self._where: dict[int, Group] = {}
         """Job -> the group that it waits in."""
 
-    def add(self, job_id: int, spec: JobSpec, leaf: str, submitted: int) -> None:
-        key = GroupKey(leaf, spec.priority, shape_of(spec))
+    def add(self, job_id: int, spec: JobSpec, leaf: str, submitted: int, reserved: int = 0) -> None:
+        key = GroupKey(leaf, spec.priority, shape_of(spec), reserved)
         groups = self.leaves.setdefault(leaf, {})
         group = groups.get(key)
         if group is None:
@@ -131,8 +137,8 @@ class Queue:
             if not groups:
                 del self.leaves[leaf]
 
-    def group_of(self, spec: JobSpec, leaf: str) -> Group | None:
-        return self.leaves.get(leaf, {}).get(GroupKey(leaf, spec.priority, shape_of(spec)))
+    def group_of(self, job_id: int) -> Group | None:
+        return self._where.get(job_id)
 
     def unpark(self, reason: Reason | None = None) -> None:
         """Everything, or everything parked for ``reason``, is to be tried again."""

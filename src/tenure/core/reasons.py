@@ -15,6 +15,9 @@ class Reason(Word):
     # starts
     STARTED_FREE = "started_free"
     STARTED_BY_EVICTION = "started_by_eviction"
+    STARTED_RESERVED = "started_reserved"
+    RESERVED = "reserved"
+    HEADROOM = "headroom"
     CLAIM_COMPLETE = "claim_complete"
     CLAIM_RELEASED = "claim_released"
     CLAIM_DROPPED = "claim_dropped"
@@ -31,6 +34,7 @@ class Reason(Word):
     WAITING_TEAM_CAP = "waiting_team_cap"
     WAITING_TURN = "waiting_turn"
     WAITING_RESERVED = "waiting_reserved"
+    WAITING_RESERVATION = "waiting_reservation"
     HELD_BY_PERSON = "held_by_person"
     HELD_NO_SHARE = "held_no_share"
     BACKING_OFF = "backing_off"
@@ -41,6 +45,8 @@ class Reason(Word):
     EVICTED_PRIORITY = "evicted_priority"
     EVICTED_LEVEL = "evicted_level"
     EVICTED_UNALLOCATED = "evicted_unallocated"
+    EVICTED_RESERVED = "evicted_reserved"
+    EVICTED_HEADROOM = "evicted_headroom"
     EVICTED_DRAIN = "evicted_drain"
     EVICTED_BY_PERSON = "evicted_by_person"
     HOST_FAILED = "host_failed"
@@ -48,6 +54,10 @@ class Reason(Word):
     START_TIMED_OUT = "start_timed_out"
     CANCELLED = "cancelled"
     NOT_RELEASED = "not_released"
+    # ends of reservations
+    RESERVATION_DISPLACED = "reservation_displaced"
+    RESERVED_HOST_LOST = "reserved_host_lost"
+    RESERVATIONS_OFF = "reservations_off"
     # ends of attempts and jobs
     SUCCEEDED = "succeeded"
     FAILED = "failed"

@@ -36,6 +36,8 @@ def step(
 def absorb(state: State, events: Sequence[Event], now: int) -> tuple[Outcome, ...]:
     """Everything of a step but the pass. Time never runs backwards."""
     outcomes: list[Outcome] = []
+    for cluster in state.clusters.values():
+        cluster.looking = False
     for event in events:
         _until(state, min(event.at, now), outcomes)
         outcomes.extend(transitions.absorb(state, event))

@@ -43,6 +43,8 @@ def _save_cluster(cluster: ClusterState, since: int) -> dict[str, Any]:
         "spec": codec.plain(cluster.spec),
         "hosts": codec.plain(cluster.hosts),
         "recent_evictions": list(cluster.recent_evictions),
+        "headroom": list(cluster.headroom),
+        "shorts": [list(short) for short in cluster.shorts],
         "first_record": ledger.first_record,
         "healthy_gpus": ledger.healthy_gpus,
         "entitled": {
@@ -78,6 +80,8 @@ def load(data: dict[str, Any], closed: dict[str, Iterable[Span]]) -> State:
     for saved in data["clusters"]:
         _load_cluster(state, saved, closed)
     for job in state.jobs.values():
+        if job.reservation is not None:
+            effects.index_reservation(state, job)
         if job.attempt is None:
             state.enqueue(job)
     _restore_timers(state)
@@ -99,6 +103,8 @@ def _load_cluster(state: State, saved: dict[str, Any], closed: dict[str, Iterabl
         account.created, account.allocation = created, allocation
         account.entitled.times, account.entitled.cums, account.entitled.rates = list(times), list(cums), list(rates)
     rebuild_room(state, cluster)
+    cluster.shorts = deque((at, gpus) for at, gpus in saved.get("shorts", ()))
+    effects.keep_free(cluster, tuple(saved.get("headroom", ())))
     for attempt_id in sorted(state.attempts):
         attempt = state.attempts[attempt_id]
         if attempt.cluster == name:

@@ -8,126 +8,34 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import Final
 
 from tenure.core.ledger import OCCUPANCY, Kind, Ledger, Span
-from tenure.core.lifecycle import JobState
-from tenure.core.model import GPU, Budget, Cluster, Grant, HostState, JobSpec, Policy, Slots
+from tenure.core.model import GPU, Budget, Cluster, Grant, HostState, JobSpec, Policy
 from tenure.core.placement import Room
 from tenure.core.pool import Pool
 from tenure.core.queue import Queue
-from tenure.core.reasons import Because, Reason
+from tenure.core.reasons import Because
+from tenure.core.records import Attempt, HostRecord, Job, Reservation, StopRecord
 from tenure.core.tree import Tree
 
-
-@dataclass(slots=True)
-class StopRecord:
-    """Why and when an attempt is being stopped; times in ms UTC (see ``decisions.Evict``)."""
-
-    because: Because
-    gainer: int
-    warn_at: int
-    kill_at: int
-    release_by: int
+__all__ = ["Attempt", "HostRecord", "Job", "Reservation", "StopRecord"]
+"""What is at home elsewhere and found here as well."""
 
 
 @dataclass(slots=True)
-class Attempt:
-    """One run of a job on assigned GPUs."""
+class Held:
+    """What a cluster keeps of a reservation while it lasts; derived."""
 
-    id: str
-    job_id: int
-    number: int
-    cluster: str
-    leaf: str
-    user: str
-    slots: tuple[Slots, ...]
-    amount: int
-    min_runtime: int
-    planned_at: int
-    started_at: int | None = None
-    running_since: int | None = None
-    protected_until: int | None = None
-    """Known once all replicas run; None before that and for unallocated attempts."""
-    checkpoint_at: int | None = None
-    stop: StopRecord | None = None
-    waiting_for: set[str] = field(default_factory=set)
-    """A claim's victims that have not released yet."""
-    promised_until: int | None = None
-    """Bookkeeping of what this attempt has promised in the ledger: None for a fixed promise or none."""
-    unreleased: bool = False
-    """Its GPUs were not back in time: its hosts were marked."""
-
-    @property
-    def gpus(self) -> int:
-        slots = self.slots
-        return len(slots[0].gpus) if len(slots) == 1 else sum(len(s.gpus) for s in slots)
-
-    @property
-    def charged(self) -> bool:
-        return self.min_runtime > 0
-
-    @property
-    def kind(self) -> Kind:
-        return Kind.CHARGED if self.min_runtime > 0 else Kind.UNALLOCATED
-
-    def hosts(self) -> list[str]:
-        slots = self.slots
-        return [slots[0].host] if len(slots) == 1 else sorted({s.host for s in slots})
-
-    def at_risk(self, now: int) -> int:
-        """Amount x time since the last checkpoint, or since all replicas ran: what a kill would lose."""
-        since = self.checkpoint_at if self.checkpoint_at is not None else self.running_since
-        return self.amount * max(0, now - since) if since is not None else 0
-
-
-@dataclass(slots=True)
-class Job:
-    """A live job. ``submitted`` is its first submission: its seniority, which requeues keep."""
-
-    id: int
-    spec: JobSpec
-    state: JobState
-    submitted: int
-    leaf: str
-    budget: str
-    """The budget's path today: it differs from ``spec.budget`` after a move."""
-    client_key: str = ""
-    held_by: str = ""
-    not_before: int = 0
-    failures: int = 0
-    """Failed attempts in a row, which make the backing off grow."""
-    retried: int = 0
-    attempts: int = 0
-    starts: int = 0
-    """Attempts that were given GPUs: a claim that is dropped never runs."""
-    first_started: int | None = None
-    last_cluster: str = ""
-    """Where it runs or ran last."""
-    exit_codes: tuple[int, ...] = ()
-    """Of its last attempt, one per replica."""
-    evictions: int = 0
-    evictions_since_checkpoint: int = 0
-    attempt: Attempt | None = None
-    last: Because = field(default_factory=lambda: Because(Reason.WAITING_NEW))
-    """Why its last attempt ended, or why it is where it is."""
-    history: list[str] = field(default_factory=list)
-    """Its last steps in the lifecycle: time, step, reason."""
-
-    @property
-    def kind(self) -> Kind:
-        return Kind.CHARGED if self.spec.charged else Kind.UNALLOCATED
-
-
-@dataclass(slots=True)
-class HostRecord:
-    state: HostState
-    since: int
-    by: str = ""
-    why: str = ""
-    deadline: int | None = None
-    caused_by: str = ""
+    reservation: Reservation
+    mask: int
+    """Its hosts as bits of the room."""
+    gpus: int
+    """GPUs of these hosts."""
+    look_at: int = 0
+    """Nothing on its hosts can be over before this time."""
 
 
 class ClusterState:
@@ -158,6 +66,29 @@ class ClusterState:
         self.cap_until = 0
         """Until when the cap on evictions holds back what was parked for it; a timer waits for that."""
         self.draining: set[str] = set()
+        self.reservations: dict[int, Held] = {}
+        """Job -> the hosts that are held for it, in the order in which they were made."""
+        self.held: dict[str, int] = {}
+        """Host -> the job for which it is held."""
+        self.held_gpus = 0
+        """GPUs of the hosts that are held."""
+        self.headroom: tuple[str, ...] = ()
+        """Hosts that are kept for short contracts."""
+        self.headroom_mask = 0
+        self.shorts: deque[tuple[int, int]] = deque()
+        """When short contracts were submitted in the last hour, and their GPUs."""
+        self.looking = False
+        """Whether the step under way looks for jobs in turn that need a reservation."""
+        self.look_at = 0
+        """When a timer that is set makes it look; 0: none is."""
+
+    def headroom_limit(self, percent: int) -> int:
+        """The most GPUs that are kept for short contracts: ``percent`` of the healthy ones, rounded to whole hosts.
+
+        So a small cluster does not keep a large part of itself.
+        """
+        size = max((host.gpus for host in self.spec.hosts), default=0) or 1
+        return (percent * self.healthy_gpus() * 2 + 100 * size) // (200 * size) * size
 
     def healthy_gpus(self) -> int:
         """GPUs on hosts that are healthy, or draining and still occupied."""
@@ -172,16 +103,17 @@ class ClusterState:
 class Due:
     """Kinds of due times. A timer that no longer matches its record is ignored when it comes up."""
 
-    EXPOSED = "exposed"
-    TURN_OVER = "turn_over"
-    START_TIMEOUT = "start_timeout"
-    TIMEOUT = "timeout"
-    RELEASE_BY = "release_by"
-    BACKOFF = "backoff"
-    GRANT = "grant"
-    EVICTION_CAP = "eviction_cap"
-    DRAIN_DEADLINE = "drain_deadline"
-    OF_ATTEMPTS = frozenset({EXPOSED, TURN_OVER, START_TIMEOUT, TIMEOUT, RELEASE_BY})
+    EXPOSED: Final = "exposed"
+    TURN_OVER: Final = "turn_over"
+    START_TIMEOUT: Final = "start_timeout"
+    TIMEOUT: Final = "timeout"
+    RELEASE_BY: Final = "release_by"
+    BACKOFF: Final = "backoff"
+    GRANT: Final = "grant"
+    EVICTION_CAP: Final = "eviction_cap"
+    DRAIN_DEADLINE: Final = "drain_deadline"
+    LOOK: Final = "look"
+    OF_ATTEMPTS: Final = frozenset({EXPOSED, TURN_OVER, START_TIMEOUT, TIMEOUT, RELEASE_BY})
 
 
 class State:
@@ -268,7 +200,17 @@ class State:
             return
         for name in job.spec.clusters:
             if name in self.clusters:
-                self.queue_of(job, name).add(job.id, job.spec, job.leaf, job.submitted)
+                reserved = job.id if job.reservation is not None else 0
+                self.queue_of(job, name).add(job.id, job.spec, job.leaf, job.submitted, reserved)
+                self.look_soon(self.clusters[name])
+
+    def look_soon(self, cluster: ClusterState) -> None:
+        """Set the timer that makes passes look for jobs in turn, when charged jobs wait."""
+        every, policy = self.policy.look_every, self.policy
+        looks = policy.reserved_percent or cluster.headroom_limit(policy.headroom_percent)
+        if looks and not cluster.look_at and cluster.queues[Kind.CHARGED].groups:
+            cluster.look_at = (self.now // every + 1) * every
+            self.due(cluster.look_at, Due.LOOK, cluster.spec.name)
 
     def dequeue(self, job: Job) -> None:
         for name in job.spec.clusters:

@@ -28,6 +28,11 @@ def bits(hosts: int) -> Iterator[int]:
         yield low.bit_length() - 1
 
 
+def total(counts: int, hosts: int) -> int:
+    """The sum of the counts on ``hosts``."""
+    return sum(counts >> WIDTH * i & FIELD for i in bits(hosts))
+
+
 def largest(counts: int, hosts: int) -> int:
     """The largest count on one of ``hosts``; 0 when there are none."""
     return max([counts >> WIDTH * i & FIELD for i in bits(hosts)], default=0)

@@ -14,6 +14,7 @@ from tenure.core.decisions import (
     JobEnded,
     Outcome,
     Requeued,
+    ReservationLost,
     Stopping,
 )
 from tenure.core.events import (
@@ -36,11 +37,11 @@ from tenure.core.events import (
 )
 from tenure.core.ledger import Kind, Span
 from tenure.core.lifecycle import JobState, Step
-from tenure.core.model import HostState
+from tenure.core.model import HOUR, HostState, JobSpec, short
 from tenure.core.outcomes import FINAL, back_off, fate
 from tenure.core.preemption import grace_of
 from tenure.core.reasons import Because, Reason
-from tenure.core.state import Attempt, Due, HostRecord, Job, State, StopRecord, protected
+from tenure.core.state import Attempt, ClusterState, Due, HostRecord, Job, State, StopRecord, protected
 
 
 def absorb(state: State, event: Event) -> list[Outcome]:
@@ -81,7 +82,7 @@ def absorb(state: State, event: Event) -> list[Outcome]:
         case HostStateChanged():
             _host(state, event, out)
         case ConfigApplied():
-            apply_config(state, event)
+            out.extend(apply_config(state, event))
         case Paused() | Resumed():
             _pause(state, event)
         case ClockAlarm():
@@ -99,6 +100,7 @@ def due(state: State, kind: str, key: str, at: int) -> list[Outcome]:
     elif kind == Due.BACKOFF and (job := state.jobs.get(int(key))) is not None:
         if job.state is JobState.QUEUED and job.not_before == at:
             job.not_before = 0
+            job.queued_at = state.now
             state.enqueue(job)
             state.touched_jobs.add(job.id)
     elif kind == Due.GRANT:
@@ -109,6 +111,10 @@ def due(state: State, kind: str, key: str, at: int) -> list[Outcome]:
     elif kind == Due.EVICTION_CAP and key in state.clusters:
         for queue in state.clusters[key].queues.values():
             queue.unpark(Reason.WAITING_EVICTION_CAP)
+    elif kind == Due.LOOK and key in state.clusters and state.clusters[key].look_at == at:
+        state.clusters[key].looking = bool(state.clusters[key].queues[Kind.CHARGED].groups)
+        state.clusters[key].look_at = 0
+        state.look_soon(state.clusters[key])
     return out
 
 
@@ -147,10 +153,23 @@ def stop(state: State, attempt: Attempt, why: Because, grace: int, out: list[Out
 def _submitted(state: State, event: Submitted) -> None:
     leaf = state.the_tree().leaf_of(event.spec.budget)
     job = Job(event.job_id, event.spec, JobState.QUEUED, state.now, leaf, event.spec.budget, held_by=event.hold)
-    job.client_key = event.client_key
+    job.client_key, job.queued_at = event.client_key, state.now
     state.jobs[job.id] = job
     state.touched_jobs.add(job.id)
     state.enqueue(job)
+    if short(event.spec.contract.min_runtime, event.spec.gpus):
+        _count_short(state, event.spec)
+
+
+def _count_short(state: State, spec: JobSpec) -> None:
+    """What headroom follows. A job counts where it would rather run."""
+    for name in spec.clusters:
+        if name in state.clusters:
+            arrived = state.clusters[name].shorts
+            arrived.append((state.now, spec.gpus))
+            while arrived[0][0] <= state.now - HOUR:
+                arrived.popleft()
+            return
 
 
 def _cancel(state: State, event: CancelRequested, out: list[Outcome]) -> None:
@@ -162,6 +181,7 @@ def _cancel(state: State, event: CancelRequested, out: list[Outcome]) -> None:
         drop_claim(state, job.attempt, why, out)
     if job.state is JobState.QUEUED:
         state.dequeue(job)
+        lose_reservation(state, job, why, out)
         effects.move(state, job, Step.CANCEL, why)
         _end(state, job, why, out)
     elif job.attempt is not None and (job.attempt.stop is None or job.attempt.stop.because.reason is not why.reason):
@@ -181,9 +201,11 @@ def _requeue_with(state: State, event: Held | Released | PriorityChanged, out: l
         state.dequeue(job)
     match event:
         case Held():
+            lose_reservation(state, job, Because(Reason.HELD_BY_PERSON, {"by": event.by}), out)
             job.held_by = event.by
         case Released():
             job.held_by = ""
+            job.queued_at = state.now
         case PriorityChanged():
             job.spec = effects.with_priority(job.spec, event.priority)
             if job.attempt is not None:  # others of its budget may outrank it now
@@ -215,7 +237,7 @@ def _exited(state: State, attempt: Attempt, event: AttemptExited, out: list[Outc
 
 
 def requeue(state: State, job: Job, because: Because, not_before: int, out: list[Outcome]) -> None:
-    job.not_before = 0
+    job.not_before, job.queued_at = 0, state.now
     if not_before > state.now:
         job.not_before = not_before
         state.due(not_before, Due.BACKOFF, str(job.id))
@@ -268,7 +290,26 @@ def drop_claim(state: State, claim: Attempt, why: Because, out: list[Outcome]) -
     effects.release(state, job, claim, state.now, because)
     effects.move(state, job, Step.CLAIM_DROPPED, because)
     out.append(ClaimDropped(state.now, claim.id, because))
+    job.queued_at = state.now
     state.enqueue(job)
+
+
+def lose_reservation(state: State, job: Job, why: Because, out: list[Outcome]) -> None:
+    """Nothing is held for the job any more, if it was. The job is not in the queue."""
+    if job.reservation is not None:
+        effects.unreserve(state, job)
+        effects.note(state, job, why)
+        out.append(ReservationLost(state.now, job.id, why))
+
+
+def _lose_held_host(state: State, cluster: ClusterState, host: str, out: list[Outcome]) -> None:
+    """A host that takes nobody any more cannot be held: the reservation is made anew, and says so."""
+    job = state.jobs.get(cluster.held.get(host, 0))
+    if job is not None and not cluster.room.is_open(host):
+        why = Because(Reason.RESERVED_HOST_LOST, {"cluster": cluster.spec.name, "host": host})
+        state.dequeue(job)
+        lose_reservation(state, job, why, out)
+        state.enqueue(job)
 
 
 def _not_released(state: State, attempt: Attempt, out: list[Outcome]) -> None:
@@ -282,6 +323,7 @@ def _not_released(state: State, attempt: Attempt, out: list[Outcome]) -> None:
             cluster.hosts[host] = HostRecord(HostState.DRAINING, state.now, "tenure", f"{attempt.id} not released")
             effects.set_host_state(cluster, host, HostState.DRAINING)
             out.append(HostMarked(state.now, attempt.cluster, host, HostState.DRAINING, why))
+            _lose_held_host(state, cluster, host, out)
     for claim_id in sorted(state.claims.pop(attempt.id, ())):
         drop_claim(state, state.attempts[claim_id], why, out)
     effects.refresh_entitlement(state, cluster, state.now)
@@ -309,6 +351,7 @@ def _host(state: State, event: HostStateChanged, out: list[Outcome]) -> None:
         return
     cluster.hosts[event.host] = HostRecord(event.state, state.now, event.by, event.why, event.deadline, event.caused_by)
     effects.set_host_state(cluster, event.host, event.state)
+    _lose_held_host(state, cluster, event.host, out)
     if event.deadline is not None:
         state.due(event.deadline, Due.DRAIN_DEADLINE, event.host)
     if event.state not in (HostState.HEALTHY, HostState.DRAINING):

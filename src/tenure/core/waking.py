@@ -55,12 +55,17 @@ class Waking:
             self.pool.grown.clear()
         return [group for group in found if self._entitled(group.key.leaf)]
 
-    def moved(self, leaf: str) -> list[Group]:
-        """What has to be tried since a plan charged ``leaf``: its siblings reach further over it, it less over them."""
+    def moved(self, leaf: str, gained: int) -> list[Group]:
+        """What has to be tried since a plan charged ``leaf``: its siblings reach further over it, it less over them.
+
+        ``gained``: hosts that were held for its job.
+        """
         if not self.queue.groups:
             return []
         found: dict[Group, None] = {}
         self._look(found)
+        for each in self.queue.leaves if gained else ():
+            self._helped(each, gained, found)
         return [group for group in found if self._entitled(group.key.leaf)]
 
     def end(self) -> None:
@@ -158,11 +163,12 @@ class Waking:
         hosts = gained | grown.get(leaf, 0)
         for sibling in outranked:
             hosts |= grown.get(sibling, 0)
+        hosts |= grown.get(self.tree.root, 0) & contest.cluster.headroom_mask
         if not hosts:
             return
         gpus = by_host = 0
         if contest.state.evictions_allowed():
-            gpus, by_host = evictable_at_most(contest, self.kind, leaf, ANY, outranked)
+            gpus, by_host = evictable_at_most(contest, self.kind, leaf, ANY, outranked, brief=True)
         enough, most = room.free_gpus + gpus, room.largest(by_host, hosts)
         for key, group in self.queue.leaves[leaf].items():
             if group.gpus <= most if group.single else group.gpus <= enough and room.holds(by_host, key.shape.roles):

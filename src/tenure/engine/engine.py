@@ -6,7 +6,7 @@ import pickle
 from dataclasses import dataclass
 
 from tenure.config import diff
-from tenure.core import scheduler
+from tenure.core import pickling, scheduler
 from tenure.core.decisions import Claim, Evict, Start, Stop
 from tenure.core.events import ConfigApplied, PauseScope
 from tenure.core.model import Budget, Cluster, Grant, HostState, JobSpec, Policy
@@ -16,6 +16,8 @@ from tenure.engine.loop import Loop, StepReport
 from tenure.engine.requests import Asked
 
 __all__ = ["AppliedChange", "Engine", "StepReport"]
+
+pickling.register()
 
 
 @dataclass(frozen=True, slots=True)

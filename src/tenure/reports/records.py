@@ -22,7 +22,9 @@ class JobRow:
     """One job. ``min_runtime``, ``resumable``: as signed under Tenure; ``priority`` and ``protected``: as claimed under
     the policy of the run. ``runtime``: the work it needs. ``decided``: its first plan; ``started``: its first GPUs.
     ``state``: its final state, or the one at the end of the run, when ``ended`` is None. ``occupied`` and ``lost`` over
-    all attempts: ``lost`` is work that had to be done again and restarts.
+    all attempts: ``lost`` is work that had to be done again and restarts. ``reservations``: how many it was given,
+    ``reserved``: when the first was made; ``told_by``: by when it was told then that it would start; ``starts_by``: the
+    same of the one that it held at last.
     """
 
     id: int
@@ -46,6 +48,10 @@ class JobRow:
     evictions: int = 0
     occupied: int = 0
     lost: int = 0
+    reservations: int = 0
+    reserved: int | None = None
+    told_by: int | None = None
+    starts_by: int | None = None
 
 
 @dataclass(slots=True)

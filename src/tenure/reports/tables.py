@@ -21,7 +21,7 @@ from tenure.core.model import Budget
 from tenure.reports.metrics import Summary, summary
 from tenure.reports.records import AttemptRow, BudgetHourRow, EvictionRow, HourRow, JobRow, Run
 
-FORMAT = 2
+FORMAT = 3
 """Of the folder: raised when a reader of the old one would go wrong."""
 TABLES: dict[str, type] = {
     "jobs": JobRow,

@@ -8,7 +8,8 @@ from functools import partial
 
 from tenure.core.model import DAY
 from tenure.sim.claims import claims_for
-from tenure.sim.researchers import Lab, Machines, Researchers, presets
+from tenure.sim.researchers import TRICKS, Lab, Machines, Researchers, presets
+from tenure.sim.researchers.gaming import names_of
 from tenure.sim.researchers.people import places
 from tenure.sim.setup import START, Setup, make_cluster
 from tenure.sim.traces import Trace
@@ -32,6 +33,34 @@ def month_of(mix: str, clusters: Mapping[str, int], *, people: int = 150, per_ho
 def researchers(lab: Lab, seed: int) -> Workload:
     """The people of ``lab``, with this seed."""
     return Researchers(replace(lab, seed=seed))
+
+
+def gamed(setup: Setup, trick: str, share: float) -> Setup:
+    """A month in which this share of its people does ``trick``. Raises KeyError for an unknown one, ValueError where it
+    cannot be done.
+    """
+    lab = lab_of(setup)
+    TRICKS[trick](lab, share)  # raises now, not when the run begins
+    return replace(setup, workload=partial(gaming, lab, trick, share))
+
+
+def lab_of(setup: Setup) -> Lab:
+    """The lab of a month that nobody games. Raises TypeError for other setups."""
+    workload = setup.workload(setup.seed)
+    if not isinstance(workload, Researchers):
+        raise TypeError(f"{setup.title}: there are no synthetic people in it")
+    return workload.lab
+
+
+def gaming(lab: Lab, trick: str, share: float, seed: int) -> Workload:
+    """The people of ``lab``, with this seed, some of whom do ``trick``."""
+    return TRICKS[trick](replace(lab, seed=seed), share)
+
+
+def who_games(setup: Setup, trick: str, share: float, seed: int) -> str:
+    """A note that names them."""
+    names = names_of(replace(lab_of(setup), seed=seed), share)
+    return f"seed {seed}: {trick} is done by {', '.join(names) or 'nobody'}"
 
 
 def trace_of(trace: Trace, duration: int | None = None) -> Setup:

@@ -10,13 +10,17 @@ from tenure.core.decisions import (
     Claim,
     ClaimOpened,
     Evict,
+    Headroom,
     JobEnded,
     Outcome,
     Plan,
     Requeued,
+    ReservationLost,
+    Reserve,
     Start,
     Stop,
     Stopping,
+    Unreserve,
 )
 from tenure.core.events import ConfigApplied, Event, Submitted
 from tenure.core.model import GPU
@@ -248,6 +252,9 @@ class Recorder:
             case Stopping():
                 if outcome.victim.because.reason in EVICTED:
                     self._evicted(outcome.victim, outcome.at)
+            case ReservationLost():
+                if outcome.job_id in self.live:
+                    self.live[outcome.job_id].row.starts_by = None
             case _:
                 pass
 
@@ -255,8 +262,19 @@ class Recorder:
         if isinstance(plan, Stop):
             self._evicted(plan.victim, plan.at)
             return
+        if isinstance(plan, Headroom):
+            return
         known = self.live[plan.job_id]
         row = known.row
+        if isinstance(plan, Unreserve):
+            row.starts_by = None
+            return
+        if isinstance(plan, Reserve):
+            row.reservations += 1
+            row.reserved = row.reserved or plan.at
+            row.told_by = row.told_by or plan.starts_by
+            row.starts_by = plan.starts_by
+            return
         if row.decided is None:
             row.decided = plan.at
         row.cluster = plan.cluster

@@ -17,7 +17,16 @@ Pairs = Sequence[tuple[str, str]]
 
 TENURE = "budgets"
 """The policy that the scheduler's settings are for."""
-_OF_TENURE = ("recent", "entitlement_floor", "preemption_margin", "unallocated_turn", "evictions_per_minute")
+_RULE_10 = (
+    "packing",
+    "reserved_percent",
+    "reserve_from",
+    "reserve_margin_percent",
+    "reserve_ahead",
+    "look_every",
+    "headroom_percent",
+)
+_OF_TENURE = ("recent", "entitlement_floor", "preemption_margin", "unallocated_turn", "evictions_per_minute", *_RULE_10)
 _OF_SCHEDULER = ("lookback", *_OF_TENURE)
 _FOLLOW_LOOKBACK = ("recent", "entitlement_floor", "preemption_margin")
 _OF_CLUSTERS = {
@@ -31,8 +40,18 @@ _OF_CLUSTERS = {
 _NAMED = {field: name for name, field in _OF_CLUSTERS.items()}
 _OF_POLICIES = {name: tuple(inspect.signature(type(by_name(name))).parameters) for name in NAMES}
 """Policy -> the settings that it takes itself."""
-_COUNTS = ("evictions_per_minute", "cap_percent", "cap_least")
-"""Numbers; all others are durations."""
+_SWITCHES = {"on": True, "off": False}
+_SWITCHED = ("packing",)
+_COUNTS = (
+    "evictions_per_minute",
+    "reserved_percent",
+    "reserve_from",
+    "reserve_margin_percent",
+    "headroom_percent",
+    "cap_percent",
+    "cap_least",
+)
+"""Numbers; all others but switches are durations."""
 SETTINGS = tuple(dict.fromkeys((*_OF_SCHEDULER, *_OF_CLUSTERS, *(n for names in _OF_POLICIES.values() for n in names))))
 """All that ``--set`` and ``--vary`` know."""
 
@@ -89,6 +108,10 @@ def _value(name: str, text: str) -> int:
         if not (text.isascii() and text.isdecimal() and len(text) < 10):
             raise SettingError(f"{name} = {text}: write a whole number")
         return int(text)
+    if name in _SWITCHED:
+        if text not in _SWITCHES:
+            raise SettingError(f"{name} = {text}: write on or off")
+        return _SWITCHES[text]
     try:
         return units.parse_duration(text)
     except units.UnitError as error:

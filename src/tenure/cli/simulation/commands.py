@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from tenure.cli.options import takes
 from tenure.cli.simulation import completion
 from tenure.cli.simulation.drawing import draw
 from tenure.cli.simulation.folders import read_summaries, run_folders
+from tenure.cli.simulation.gaming import Game
 from tenure.cli.simulation.options import RunOptions, check_sizes, days_ms, numbers, unusual
 from tenure.cli.simulation.running import go, timed
 from tenure.cli.simulation.traces import trace
@@ -56,6 +58,13 @@ def month(
     people: Annotated[
         int, typer.Option(metavar="N", help="Researchers, in 15 budgets of 4 programs.", min=1)
     ] = _PEOPLE,
+    trick: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Some people game, like split.", autocompletion=completion.tricks, show_default=False
+        ),
+    ] = None,
+    trick_share: Annotated[str, typer.Option(metavar="SHARE", help="How many of them.")] = "10%",
 ) -> None:
     """A month of synthetic researchers, who work by day, debug in bursts, and answer to waiting."""
     sizes = numbers("gpus", gpus)
@@ -63,7 +72,8 @@ def month(
     others = dict(_cluster(text) for text in also or ())
     if len(others) < len(also or ()):
         raise CliError(f"cluster = {', '.join(also or ())}: give each cluster its own name")
-    go(options, lambda: _months(options, sizes, others, days, mix, people))
+    game = Game.read(trick, trick_share, options.policies())
+    go(options, lambda: _months(options, sizes, others, days, mix, people, game))
 
 
 def _cluster(text: str) -> tuple[str, int]:
@@ -76,7 +86,13 @@ def _cluster(text: str) -> tuple[str, int]:
 
 
 def _months(
-    options: RunOptions, sizes: Sequence[int], others: Mapping[str, int], days: float, mix: str, people: int
+    options: RunOptions,
+    sizes: Sequence[int],
+    others: Mapping[str, int],
+    days: float,
+    mix: str,
+    people: int,
+    game: Game | None,
 ) -> Iterator[Setup]:
     from tenure.sim.months import MIXES, month_of
 
@@ -91,8 +107,9 @@ def _months(
             raise CliError(f"people = {people}: {error}") from error
         if len(sizes) > 1:
             base = replace(base, settings=(("gpus", str(size)),), varied=("gpus",))
-        one = timed(options, base, days_ms(days)).told([*told, *options.told()])
-        yield from options.setups(lambda seed, one=one: one)  # type: ignore[misc]  # the same for every seed
+        more = game.told() if game is not None else []
+        one = timed(options, base, days_ms(days)).told([*told, *more, *options.told()])
+        yield from options.setups(partial(game.played, one) if game is not None else lambda seed, one=one: one)  # type: ignore[misc]
 
 
 app.command()(trace)

@@ -23,6 +23,12 @@ def mixes(incomplete: str) -> list[str]:
     return [mix for mix in MIXES if mix.startswith(incomplete)]
 
 
+def tricks(incomplete: str) -> list[str]:
+    from tenure.sim.researchers import TRICKS
+
+    return [trick for trick in TRICKS if trick.startswith(incomplete)]
+
+
 def settings(incomplete: str) -> list[str]:
     from tenure.sim.settings import SETTINGS
 

@@ -2,6 +2,7 @@
 
 from tenure.sim.researchers.lab import Habits, Lab, Machines, Program, Rhythm, Season
 from tenure.sim.researchers.presets import presets
+from tenure.sim.researchers.tricks import TRICKS
 from tenure.sim.researchers.workload import Researchers
 
-__all__ = ["Habits", "Lab", "Machines", "Program", "Researchers", "Rhythm", "Season", "presets"]
+__all__ = ["TRICKS", "Habits", "Lab", "Machines", "Program", "Researchers", "Rhythm", "Season", "presets"]

@@ -87,8 +87,11 @@ class Signer:
             wanted = min(rng.choice(steps), _up(guess, QUARTER))
         if shrink and wanted > QUARTER:
             wanted = max(QUARTER, _up(wanted >> shrink, MINUTE))
-        affordable = int(self.allocation * LOOKBACK * 0.95 / run.gpus) // MINUTE * MINUTE
-        return max(FLOOR, min(wanted, MAXIMUM, affordable))
+        return max(FLOOR, min(wanted, MAXIMUM, self.affordable(run.gpus)))
+
+    def affordable(self, gpus: int) -> int:
+        """The longest contract that the budget can have for so many GPUs."""
+        return int(self.allocation * LOOKBACK * 0.95 / gpus) // MINUTE * MINUTE
 
     def _checkpoint_every(self, rng: Random, run: Run) -> int:
         if not run.resumable or run.kind.name == "evaluation":
