@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tenure.core.ledger import Kind
-from tenure.core.model import JobSpec, Label
+from tenure.core.model import SHORT_RUNTIME, JobSpec, Label
 from tenure.core.reasons import Reason
 from tenure.core.tree import line_of
 from tenure.core.watch import Watch
@@ -20,7 +20,8 @@ from tenure.core.watch import Watch
 class Shape(NamedTuple):
     """What placement and eviction depend on: (replicas, gpus, cpus, mem) per role, labels, accepted clusters.
 
-    And the contract's ``min_runtime``, ms: held hosts let in what is over in time (rule 10).
+    And the contract's ``min_runtime``, ms, rounded up to 15 min so that jobs stay alike: held hosts let in what is over
+    in time (rule 10).
     """
 
     roles: tuple[tuple[int, int, int, int], ...]
@@ -31,7 +32,8 @@ class Shape(NamedTuple):
 
 def shape_of(spec: JobSpec) -> Shape:
     roles = tuple((r.replicas, r.gpus, r.cpus, r.mem) for r in spec.roles)
-    return Shape(roles, spec.labels, spec.clusters, spec.contract.min_runtime)
+    quarters = -(-spec.contract.min_runtime // SHORT_RUNTIME)
+    return Shape(roles, spec.labels, spec.clusters, quarters * SHORT_RUNTIME)
 
 
 class GroupKey(NamedTuple):
