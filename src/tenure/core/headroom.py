@@ -19,7 +19,8 @@ def wanted(contest: Contest) -> int:
     """GPUs that short contracts are going to need at once: half of what arrived in the last hour, up to the limit."""
     cluster = contest.cluster
     arrived = sum(gpus for at, gpus in cluster.shorts if at > contest.now - HOUR)
-    return min((arrived + 1) // 2, cluster.headroom_limit(contest.state.policy.headroom_percent))
+    limit = cluster.headroom_limit(contest.state.policy.headroom_percent, cluster.healthy_gpus())
+    return min((arrived + 1) // 2, limit)
 
 
 def plan(contest: Contest) -> Headroom | None:

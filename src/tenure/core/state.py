@@ -82,13 +82,13 @@ class ClusterState:
         self.look_at = 0
         """When a timer that is set makes it look; 0: none is."""
 
-    def headroom_limit(self, percent: int) -> int:
-        """The most GPUs that are kept for short contracts: ``percent`` of the healthy ones, rounded to whole hosts.
+    def headroom_limit(self, percent: int, gpus: int) -> int:
+        """The most GPUs that are kept for short contracts: ``percent`` of ``gpus``, rounded to whole hosts.
 
         So a small cluster does not keep a large part of itself.
         """
         size = max((host.gpus for host in self.spec.hosts), default=0) or 1
-        return (percent * self.healthy_gpus() * 2 + 100 * size) // (200 * size) * size
+        return (percent * gpus * 2 + 100 * size) // (200 * size) * size
 
     def healthy_gpus(self) -> int:
         """GPUs on hosts that are healthy, or draining and still occupied."""
@@ -207,8 +207,10 @@ class State:
     def look_soon(self, cluster: ClusterState) -> None:
         """Set the timer that makes passes look for jobs in turn, when charged jobs wait."""
         every, policy = self.policy.look_every, self.policy
-        looks = policy.reserved_percent or cluster.headroom_limit(policy.headroom_percent)
-        if looks and not cluster.look_at and cluster.queues[Kind.CHARGED].groups:
+        if cluster.look_at or not cluster.queues[Kind.CHARGED].groups:
+            return
+        # By what is declared: whether a timer is set must not depend on which hosts are healthy just now.
+        if policy.reserved_percent or cluster.headroom_limit(policy.headroom_percent, cluster.spec.gpus):
             cluster.look_at = (self.now // every + 1) * every
             self.due(cluster.look_at, Due.LOOK, cluster.spec.name)
 
