@@ -175,3 +175,15 @@ def test_headroom_that_is_switched_off_lets_everybody_in() -> None:
     world.configure()
     assert kept(world) == ()
     assert world.attempt(long).hosts() == ["h0"]
+
+
+def test_headroom_keeps_nobody_out_who_could_not_run_without_its_hosts() -> None:
+    world, jobs = full(2, ALONE)
+    arrive(world, 1)
+    gang = world.submit("lab/b", replicas=2, min_runtime=HOUR)  # the whole cluster
+    world.step(after=LOOK)
+    assert kept(world) == ("h0",)
+    for job in jobs:
+        world.finish(job)
+    world.advance(MINUTE)
+    assert world.attempt(gang).hosts() == ["h0", "h1"]

@@ -166,6 +166,10 @@ class Capacity:
         """Raises KeyError when there is no such host."""
         return bool(self._open >> self.index[host] & 1)
 
+    def open_hosts(self) -> int:
+        """The hosts that take new replicas, as bits."""
+        return self._open
+
     def whole_free(self) -> int:
         """Number of open hosts that have GPUs, all of them free."""
         return self._whole(self._open).bit_count()

@@ -13,6 +13,7 @@ from tenure.core.fairshare import Standing
 from tenure.core.ledger import Kind
 from tenure.core.model import GPU, JobSpec, Slots, short
 from tenure.core.placement import Room
+from tenure.core.queue import Shape
 from tenure.core.reasons import Because, Number, Reason
 from tenure.core.state import Attempt, ClusterState, Job, State, margin_amount
 from tenure.core.tally import spread, total
@@ -31,6 +32,8 @@ class Contest:
         self._standings: dict[Kind, Standing] = {}
         self.rooms: dict[tuple[Kind, tuple[str, ...], tuple[str, int, int] | None, bool], Room] = {}
         """Rooms as they would be without everything that may be evicted, by what that depends on."""
+        self.needing: dict[tuple[Shape, int], bool] = {}
+        """Whether a shape needs some of the hosts that are kept for short contracts, by these hosts."""
 
     @property
     def charged(self) -> Standing:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from tenure.core.decisions import Claim, Reserve, Start
 from tenure.core.ledger import Kind
 from tenure.core.model import GPU, SHORT_GPUS, SHORT_RUNTIME, Cluster, Slots, short
-from tenure.core.placement import Room
 from tenure.core.preemption import Contest, evictions, grace_of, smallest_set
 from tenure.core.queue import Group
 from tenure.core.reasons import Because, Number, Reason
@@ -54,7 +53,23 @@ class Doors:
         mask = self._shut.get(known)
         if mask is None:
             mask = self._shut[known] = self._mask(least, group.gpus, key.leaf, key.reserved)
+        kept = 0 if brief else cluster.headroom_mask & mask
+        if kept and self._needs(group, kept):
+            mask &= ~kept
+            for held in cluster.reservations.values():  # what is held for others stays so
+                mask |= held.mask & kept
         return mask
+
+    def _needs(self, group: Group, kept: int) -> bool:
+        """Whether jobs could not run at all without kept hosts: headroom must not keep anybody out for ever."""
+        contest = self.contest
+        known = contest.needing.get((group.key.shape, kept))
+        if known is None:
+            spec, cluster = contest.state.jobs[group.anyone()].spec, contest.cluster
+            others = cluster.room.open_hosts() & ~kept
+            known = not cluster.empty.can_fit(spec.roles, spec.labels, others)
+            contest.needing[group.key.shape, kept] = known
+        return known
 
     def shut_to_claims(self, group: Group) -> int:
         """Hosts on which the jobs of ``group`` may not even evict: a claim there is in the way of a job in its time."""
@@ -110,7 +125,7 @@ class Outlook:
     def __init__(self, contest: Contest) -> None:
         self.contest = contest
         cluster, room = contest.cluster, contest.cluster.room
-        self.empty = Room(cluster.spec.hosts)
+        self.empty = cluster.empty
         self.free_at = [contest.now] * len(room.hosts)
         """Per host: the end of what is protected there, or being stopped, ms UTC."""
         self.charged: dict[str, list[_Runs]] = {}

@@ -44,6 +44,8 @@ class ClusterState:
     def __init__(self, spec: Cluster) -> None:
         self.spec = spec
         self.room = Room(spec.hosts)
+        self.empty = Room(spec.hosts)
+        """The hosts as they would be if all were open and nothing ran."""
         self.ledger = Ledger()
         self.queues: dict[Kind, Queue] = {kind: Queue(kind) for kind in OCCUPANCY}
         self.hosts: dict[str, HostRecord] = {}
