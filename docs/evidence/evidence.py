@@ -199,15 +199,20 @@ def tables(out: Path) -> None:
         if known:
             figures[folder.name] = list(known.values())
     FIGURES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", "utf-8")
-    page = PAGE.read_text("utf-8")
     parts = {name: table(rows) for name, rows in figures.items()}
     parts["published"] = beside_published(figures.get("month-1024-published", []))
+    into_page(PAGE, parts)
+
+
+def into_page(path: Path, parts: dict[str, str]) -> None:
+    """Put each part that a page has a place for between its two marks."""
+    page = path.read_text("utf-8")
     for name, part in parts.items():
         begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
         if begin in page and end in page:
             head, rest = page.split(begin, 1)
             page = f"{head}{begin}\n{part}\n{end}{rest.split(end, 1)[1]}"
-    PAGE.write_text(page, "utf-8")
+    path.write_text(page, "utf-8")
 
 
 def main() -> None:

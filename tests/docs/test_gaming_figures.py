@@ -14,7 +14,7 @@ from tenure.sim.researchers import TRICKS
 
 @pytest.fixture(scope="module")
 def gaming() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("gaming_figures", ROOT / "docs/experiments/gaming.py")
+    spec = importlib.util.spec_from_file_location("gaming_figures", ROOT / "docs/evidence/gaming.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

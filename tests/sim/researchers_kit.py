@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from heapq import heappop, heappush
+from random import Random
 
 from tenure.core.model import DAY, HOUR, SECOND
 from tenure.sim.researchers import Lab, Machines, Researchers, presets
+from tenure.sim.researchers.people import Person
 from tenure.sim.work import Action, Cancel, Submit, Wake, Work, Workload
 
 MONDAY = 1_767_571_200_000
@@ -172,3 +174,25 @@ def lab_of(preset: str = "published", gpus: int = 256, seed: int = 1) -> Lab:
 def lived(preset: str, seed: int = 1) -> Pool:
     """A pool of 256 GPUs after 14 days of a preset: look, but do not run it on."""
     return Pool(Researchers(lab_of(preset, 256, seed)), 256).run(14 * DAY)
+
+
+def one_of(researchers: Researchers, *, leads: bool) -> Person:
+    """The person with most demand who may have gangs, or the first one who may not."""
+    able = [p for p in researchers.people if (p.planner.limit >= 32) == leads]
+    return max(able, key=lambda person: person.charged.account.usual)
+
+
+def submits(actions: Iterable[Action]) -> list[Submit]:
+    return [action for action in actions if isinstance(action, Submit)]
+
+
+def empty(researchers: Researchers, person: Person, at: int) -> None:
+    """Their jobs of the beginning are over."""
+    for token, held in list(researchers.sent.items()):
+        if held.stream in (person.charged, person.free):
+            work = person.signer.work(Random(0), held.run, held.stream.charged, 0)
+            researchers.accepted(at, token, token, work)
+            list(researchers.ended(at, token, work, "succeeded"))
+    for stream in (person.charged, person.free):
+        stream.plan, stream.wake_at, stream.account.credit = None, -1, 0.0
+        stream.team.account.credit = 0.0

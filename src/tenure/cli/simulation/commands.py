@@ -109,7 +109,12 @@ def _months(
             base = replace(base, settings=(("gpus", str(size)),), varied=("gpus",))
         more = game.told() if game is not None else []
         one = timed(options, base, days_ms(days)).told([*told, *more, *options.told()])
-        yield from options.setups(partial(game.played, one) if game is not None else lambda seed, one=one: one)  # type: ignore[misc]
+        yield from options.setups(partial(_played, one, game))
+
+
+def _played(base: Setup, game: Game | None, seed: int) -> Setup:
+    """The month of a seed, with somebody's trick or none."""
+    return base if game is None else game.played(base, seed)
 
 
 app.command()(trace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -37,7 +38,7 @@ class Chain:
     """The time that the trick has set for it; 0 for none."""
 
 
-class Chains(Gaming):
+class Chains(Gaming, ABC):
     """What both tricks share. Runs that cannot resume, are short or are not charged are submitted as they are."""
 
     def __init__(self, lab: Lab, share: float) -> None:
@@ -52,9 +53,9 @@ class Chains(Gaming):
         self.idle: dict[int, int] = {}
         """Job id -> ms that a link spends on what the chain costs: loading what the one before it saved, saving."""
 
+    @abstractmethod
     def link(self, chain: Chain) -> Work:
         """The next job of a chain, and what it does of it."""
-        raise NotImplementedError
 
     def begun(self, chain: Chain, at: int) -> Iterable[Action]:
         """The present link got GPUs."""

@@ -1,8 +1,8 @@
 """Runs the variants behind docs/experiments.md and writes their figures into that page.
 
-    python docs/experiments/experiments.py list                                       the variants, and their settings
-    python docs/experiments/experiments.py run month-1024-saturated --variant headroom --out DIR      any row again
-    python docs/experiments/experiments.py tables --out DIR                           figures.json and the page
+    python docs/evidence/experiments.py list                                       the variants, and their settings
+    python docs/evidence/experiments.py run month-1024-saturated --variant headroom --out DIR      any row again
+    python docs/evidence/experiments.py tables --out DIR                           experiments.json and the page
 
 Without ``--variant`` all of them; what was done in ``DIR`` is kept, so it can be broken off and started again. The
 traces are looked for in the folder that TENURE_TRACES names.
@@ -17,13 +17,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import evidence  # beside this script: the same experiments, figures and cells
+
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "evidence"))
-
-import evidence  # noqa: E402  the same experiments, figures and cells
-
 PAGE = HERE.parent / "experiments.md"
-FIGURES = HERE / "figures.json"
+FIGURES = HERE / "experiments.json"
 
 OFF = ("reserved_percent=0", "headroom_percent=0", "packing=off")
 VARIANTS: dict[str, tuple[str, ...]] = {
@@ -90,7 +88,7 @@ def _run_one(words: Sequence[str], settings: Sequence[str], folder: Path, proces
 
 
 def tables(out: Path) -> None:
-    """Collect what is in ``out`` into figures.json, and put every table into the page, between its two marks."""
+    """Collect what is in ``out`` into experiments.json, and put every table into the page, between its two marks."""
     figures: dict[str, dict[str, list[evidence.Row]]] = (
         json.loads(FIGURES.read_text("utf-8")) if FIGURES.is_file() else {}
     )
@@ -103,13 +101,7 @@ def tables(out: Path) -> None:
                 known.update({row["seed"]: evidence.flat(row) for row in rows})
                 figures[name][variant] = [known[seed] for seed in sorted(known)]
     FIGURES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", "utf-8")
-    page = PAGE.read_text("utf-8")
-    for name, variants in figures.items():
-        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-        if begin in page and end in page:
-            head, rest = page.split(begin, 1)
-            page = f"{head}{begin}\n{table(variants)}\n{end}{rest.split(end, 1)[1]}"
-    PAGE.write_text(page, "utf-8")
+    evidence.into_page(PAGE, {name: table(variants) for name, variants in figures.items()})
 
 
 SHOWN = (

@@ -1,8 +1,8 @@
 """Runs worlds with and without each trick of docs/gaming.md and writes their figures into that page.
 
-    python docs/experiments/gaming.py run --out DIR              every world that is not there yet
-    python docs/experiments/gaming.py run split high --out DIR   of these tricks and honest; --again: anew
-    python docs/experiments/gaming.py tables --out DIR           figures into gaming.json and the page
+    python docs/evidence/gaming.py run --out DIR              every world that is not there yet
+    python docs/evidence/gaming.py run split high --out DIR   of these tricks and honest; --again: anew
+    python docs/evidence/gaming.py tables --out DIR           figures into gaming.json and the page
 
 Both worlds of a pair have the same seed, so the same people with the same draws. What was done is kept, run by run.
 """
