@@ -33,9 +33,9 @@ class Profile:
     parts: list[Line]
 
 
-def profile(program: Path, arguments: Sequence[str], file: Path) -> Profile:
-    """Run a Python program under cProfile; ``file`` is where that writes. Raises measured.Failed."""
-    measure([sys.executable, "-m", "cProfile", "-o", file, program, *arguments])
+def profile(arguments: Sequence[str], file: Path) -> Profile:
+    """Run ``tenure`` under cProfile; ``file`` is where that writes. Raises measured.Failed."""
+    measure([sys.executable, Path(__file__).with_name("_sim_profile_run.py"), file, *arguments])
     stats = pstats.Stats(str(file))
     functions, own, calls = [], Counter[str](), Counter[str]()
     for (path, line, name), (_, count, own_s, _, _) in stats.stats.items():  # type: ignore[attr-defined]

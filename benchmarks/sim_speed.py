@@ -154,7 +154,7 @@ class Bench:
             if True in case.reports:
                 out = self.folder / "out"
                 arguments = ["simulate", *case.arguments, "--out", str(out)]
-                yield case.name, _sim_profile.profile(program(), arguments, self.folder / "profile")
+                yield case.name, _sim_profile.profile(arguments, self.folder / "profile")
                 shutil.rmtree(out)
 
 

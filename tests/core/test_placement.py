@@ -163,14 +163,14 @@ def test_a_preferred_rack_inside_a_required_zone() -> None:
 
 def test_possible_asks_the_empty_cluster() -> None:
     hosts = hosts_of(4, racks=2)
-    assert possible(hosts, [role(4, 8, cpus=64000)], [NEAR]) is None
-    assert possible(hosts, [role(2, 8)], [SAME_RACK]) is None
-    larger = possible(hosts, [role(1, 9)], ())
+    assert possible(Room(hosts), [role(4, 8, cpus=64000)], [NEAR]) is None
+    assert possible(Room(hosts), [role(2, 8)], [SAME_RACK]) is None
+    larger = possible(Room(hosts), [role(1, 9)], ())
     assert larger is not None
     assert larger.too_small == larger.hosts == 4
-    several = possible(hosts, [role(3, 8)], [SAME_RACK])
+    several = possible(Room(hosts), [role(3, 8)], [SAME_RACK])
     assert several is not None
     assert several.fits_without_labels
-    nowhere = possible([], [role(1, 1)], ())
+    nowhere = possible(Room([]), [role(1, 1)], ())
     assert nowhere is not None
     assert nowhere.hosts == 0

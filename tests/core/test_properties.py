@@ -45,7 +45,7 @@ from tenure.core.model import (
     Policy,
     Role,
 )
-from tenure.core.placement import possible
+from tenure.core.placement import Room, possible
 from tenure.core.reasons import Reason, Refusal
 from tenure.core.state import State
 
@@ -152,7 +152,7 @@ class Chaos:
     def _possible(self, spec: JobSpec) -> bool:
         """Hosts may have been taken away that a job waits for."""
         clusters = [cluster for cluster in self.world.clusters if cluster.name in spec.clusters]
-        return any(possible(cluster.hosts, spec.roles, spec.labels) is None for cluster in clusters)
+        return any(possible(Room(cluster.hosts), spec.roles, spec.labels) is None for cluster in clusters)
 
     def _make(self, after: int, events: tuple[Event, ...]) -> None:
         world = self.world

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from tenure.core.events import ConfigApplied
 from tenure.core.model import GPU, HOUR, MINUTE, SECOND, SELF, Cluster, Host, JobSpec
-from tenure.core.placement import Misfit, Room, possible
+from tenure.core.placement import Room, possible
 from tenure.core.reasons import Reason, Refusal
 from tenure.core.state import ClusterState, State
 from tenure.core.tree import Tree, moves
@@ -26,7 +26,7 @@ def check_job(state: State, spec: JobSpec) -> None:
         cluster = state.clusters.get(name)
         if cluster is None:
             raise Refusal(Reason.UNKNOWN_CLUSTER, "clusters", name, _known(name, "cluster", list(state.clusters)))
-        _check_size(cluster.spec, spec)
+        _check_size(cluster, spec)
         _check_contract(cluster.spec, spec)
     if spec.charged:
         _check_shares(state, spec)
@@ -76,20 +76,20 @@ def _check_roles(spec: JobSpec) -> None:
         )
 
 
-def _check_size(cluster: Cluster, spec: JobSpec) -> None:
-    total = sum(host.gpus for host in cluster.hosts)
+def _check_size(at: ClusterState, spec: JobSpec) -> None:
+    cluster, total, (gpus, cpus, mem) = at.spec, at.empty.free_gpus, at.empty.most
     if spec.gpus > total:
         fix = f"cluster {cluster.name} has {total} GPUs; ask for at most {total}"
         raise Refusal(Reason.TOO_MANY_GPUS, "gpus", str(spec.gpus), fix)
     for i, role in enumerate(spec.roles):
-        for name, value, most, show in (
-            ("gpus", role.gpus, max(h.gpus for h in cluster.hosts), str),
-            ("cpus", role.cpus, max(h.cpus for h in cluster.hosts), _cpus),
-            ("mem", role.mem, max(h.mem for h in cluster.hosts), _memory),
+        for name, value, limit, show in (
+            ("gpus", role.gpus, gpus, str),
+            ("cpus", role.cpus, cpus, _cpus),
+            ("mem", role.mem, mem, _memory),
         ):
-            if value > most:
-                fix = f"a replica is on one host, and the largest of cluster {cluster.name} has {show(most)}"
-                more = "; use more replicas of fewer GPUs" if name == "gpus" else f"; ask for at most {show(most)}"
+            if value > limit:
+                fix = f"a replica is on one host, and the largest of cluster {cluster.name} has {show(limit)}"
+                more = "; use more replicas of fewer GPUs" if name == "gpus" else f"; ask for at most {show(limit)}"
                 raise Refusal(Reason.REPLICA_TOO_LARGE, f"roles[{i}].{name}", show(value), fix + more)
     for label in spec.labels:
         there = sorted({named for host in cluster.hosts if (named := host.label(label.key)) is not None})
@@ -97,7 +97,7 @@ def _check_size(cluster: Cluster, spec: JobSpec) -> None:
             wanted = label.key if label.value is None else f"{label.key}={label.value}"
             has = f"its hosts have {label.key} = {', '.join(there)}" if there else _label_keys(cluster)
             raise Refusal(Reason.NO_SUCH_LABEL, "labels", wanted, f"no host of cluster {cluster.name} has it; {has}")
-    misfit = possible(cluster.hosts, spec.roles, spec.labels)
+    misfit = possible(at.empty, spec.roles, spec.labels)
     if misfit is not None:
         role = spec.roles[misfit.role]
         fix = f"even empty, cluster {cluster.name} has room for {misfit.placed} replicas of role {role.name}"
@@ -139,7 +139,7 @@ def _check_shares(state: State, spec: JobSpec) -> None:
         raise Refusal(Reason.NO_SHARE, "budget", spec.budget, fix)
     lookback, wanted = state.policy.lookback, spec.contract.min_runtime
     offers = [
-        (_worth(state.clusters[name], tree, leaf, lookback), _amount(state.clusters[name].spec, spec))
+        (_worth(state.clusters[name], tree, leaf, lookback), _amount(state.clusters[name].empty, spec))
         for name in funded
     ]
     if any(worth >= amount * wanted for worth, amount in offers):
@@ -156,16 +156,15 @@ def _check_shares(state: State, spec: JobSpec) -> None:
     raise Refusal(Reason.CONTRACT_ABOVE_ENTITLEMENT, "min_runtime", _duration(wanted), fix)
 
 
-def _amount(cluster: Cluster, spec: JobSpec) -> int:
+def _amount(empty: Room, spec: JobSpec) -> int:
     """What the job is charged on empty hosts, in thousandths of a GPU."""
-    room = Room(cluster.hosts)
-    slots = room.fit(spec.roles, spec.labels)
-    return spec.gpus * GPU if isinstance(slots, Misfit) else room.amount(slots)
+    slots = empty.place(spec.roles, spec.labels)
+    return spec.gpus * GPU if slots is None else empty.amount(slots)
 
 
 def _worth(cluster: ClusterState, tree: Tree, leaf: str, lookback: int) -> int:
     """A leaf's entitlement over one lookback with today's values: thousandths of a GPU x ms."""
-    gpus = sum(host.gpus for host in cluster.spec.hosts)
+    gpus = cluster.empty.free_gpus
     return cluster.ledger.account(leaf).allocation * gpus * GPU * lookback // tree.denominator(leaf)
 
 

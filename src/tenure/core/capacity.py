@@ -40,7 +40,7 @@ def lowest(bits: int, count: int) -> tuple[int, ...]:
 class Layout:
     """What never changes about the hosts; shared by a room and all its forks."""
 
-    __slots__ = ("_shapes", "_values", "all", "by_size", "full", "hosts", "index", "largest", "ones")
+    __slots__ = ("_shapes", "_values", "all", "by_size", "full", "hosts", "index", "largest", "most", "ones")
 
     def __init__(self, hosts: Sequence[Host]) -> None:
         self.hosts = tuple(hosts)
@@ -51,6 +51,12 @@ class Layout:
         self.full = [(1 << host.gpus) - 1 for host in self.hosts]
         self.ones = sum(1 << tally.WIDTH * i for i in range(len(self.hosts)))
         self.largest = max((host.gpus for host in self.hosts), default=0)
+        self.most = (
+            self.largest,
+            max((host.cpus for host in self.hosts), default=0),
+            max((host.mem for host in self.hosts), default=0),
+        )
+        """The most GPUs, CPUs and memory that one host has."""
         self.by_size: dict[int, int] = {}
         """Number of GPUs -> mask of the hosts built with that many."""
         for i, host in enumerate(self.hosts):
@@ -151,6 +157,11 @@ class Capacity:
         self.free_gpus = other.free_gpus
         self.free = other.free
         self.gained = other.gained
+
+    @property
+    def most(self) -> tuple[int, int, int]:
+        """The most GPUs, CPUs and memory that one host has when nothing runs on it."""
+        return self._layout.most
 
     def set_open(self, host: str, is_open: bool) -> None:
         """A closed host takes no new replicas; what is held there stays. Raises KeyError: no such host."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tenure.core.capacity import Capacity, bits_of, lowest
-from tenure.core.model import Host, Label, Role, Slots
+from tenure.core.model import Label, Role, Slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,9 +311,9 @@ class _Try:
         return tuple(made)
 
 
-def possible(hosts: Sequence[Host], roles: Sequence[Role], labels: Sequence[Label]) -> Misfit | None:
-    """Whether a job could start on these hosts if all were healthy and empty: None, or why not."""
-    found = Room(hosts).fit(roles, [label for label in labels if label.required])
+def possible(empty: Room, roles: Sequence[Role], labels: Sequence[Label]) -> Misfit | None:
+    """Whether a job could start on hosts that are all healthy and ``empty``: None, or why not."""
+    found = empty.fit(roles, [label for label in labels if label.required])
     return found if isinstance(found, Misfit) else None
 
 
