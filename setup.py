@@ -15,7 +15,7 @@ from setuptools import setup
 _BUILD = Path("build", "compiled")
 
 _CORE = (
-    "admission apply capacity cycle drain effects fairshare headroom ledger lifecycle outcomes packing placement pool "
+    "admission apply capacity cycle defrag drain effects fairshare headroom ledger lifecycle outcomes packing placement pool "
     "preemption queue reservation scheduler series state tally transitions tree waking walk watch"
 )
 _SIM = "claims driver loop meter recorder site"

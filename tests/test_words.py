@@ -23,6 +23,7 @@ EXAMPLES: dict[str, Number] = {
     "names": ("n1", "n2"),
     "word": "host_failed",
     "codes": (0, 1, -9),
+    "gpu_hours": 1_500 * HOUR,
     "protections": (("3.1", T), ("4.1", T + HOUR)),
     "": 7,
 }
@@ -48,6 +49,14 @@ def test_every_number_of_a_reason_is_in_its_sentence(reason: Reason) -> None:
 def test_numbers_of_a_wrong_kind_are_left_out_and_break_nothing(reason: Reason) -> None:
     for wrong in ("", (), "text", -1, (("a",),), ("x", 1)):
         assert words.sentence(Because(reason, {key: wrong for key, _ in words.keys(reason)})).endswith(".")
+
+
+def test_gpu_time_is_in_gpu_hours() -> None:
+    moved = Because(Reason.EVICTED_MOVED, {"gainer": 9, "gained": 304_000 * MINUTE, "lost": 300_000 * MINUTE})
+    assert words.sentence(moved) == (
+        "Moved to make room for job 9: there is a place for it elsewhere, and that job gains 5.1 GPU-hours, where "
+        "5.0 are lost."
+    )
 
 
 def test_sentences_in_human_units() -> None:

@@ -2,7 +2,7 @@
 
     python docs/evidence/experiments.py list                                       the variants, and their settings
     python docs/evidence/experiments.py run month-1024-saturated --variant headroom --out DIR      any row again
-    python docs/evidence/experiments.py tables --out DIR                           experiments.json and the page
+    python docs/evidence/experiments.py tables --out DIR         experiments.json, the page and frontier.png
 
 Without ``--variant`` all of them; what was done in ``DIR`` is kept, so it can be broken off and started again. The
 traces are looked for in the folder that TENURE_TRACES names.
@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import evidence  # beside this script: the same experiments, figures and cells
+import frontier
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "experiments.md"
@@ -38,8 +39,16 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "reserve and headroom": ("reserved_percent=50", "headroom_percent=3", "packing=off"),
     "all": ("reserved_percent=50", "headroom_percent=3", "packing=on"),
     "default": (),
+    "moves": ("moves_per_hour=60",),
+    "contracts to 4 h": ("max_min_runtime=4h",),
+    "contracts to 2 h": ("max_min_runtime=2h",),
+    "contracts to 2 h, all": ("max_min_runtime=2h", "reserved_percent=50", "packing=on"),
+    "one host": (),
+    "one host, contracts to 15 min": ("max_min_runtime=15m",),
 }
 """Name -> what is set; everything else is the default."""
+ONE_HOST = frozenset({"one host", "one host, contracts to 15 min"})
+"""On a cluster that is one host which never breaks: no whole hosts to wait for."""
 
 
 def experiments() -> dict[str, list[str]]:
@@ -67,7 +76,10 @@ def run(names: Sequence[str], variants: Sequence[str], out: Path, processes: int
         for variant in variants or list(VARIANTS):
             if variant not in VARIANTS:
                 sys.exit(f"no variant {variant}; there are: {', '.join(VARIANTS)}")
-            _run_one(known[name], VARIANTS[variant], folder_of(out, name, variant), processes, seeds)
+            words = known[name]
+            if variant in ONE_HOST:
+                words = [*words, "--per-host", words[words.index("--gpus") + 1], "--host-faults", "0"]
+            _run_one(words, VARIANTS[variant], folder_of(out, name, variant), processes, seeds)
 
 
 def _run_one(words: Sequence[str], settings: Sequence[str], folder: Path, processes: int, seeds: int) -> None:
@@ -102,6 +114,7 @@ def tables(out: Path) -> None:
                 figures[name][variant] = [known[seed] for seed in sorted(known)]
     FIGURES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", "utf-8")
     evidence.into_page(PAGE, {name: table(variants) for name, variants in figures.items()})
+    frontier.draw(figures["month-1024-saturated"], HERE / "frontier.png")
 
 
 SHOWN = (

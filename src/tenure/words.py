@@ -73,6 +73,8 @@ TEMPLATES: dict[Reason, str] = {
     "and their time has come.",
     Reason.EVICTED_HEADROOM: "Evicted[ for job {gainer}]: its host is kept for short contracts[, which need "
     "{wanted} GPUs now].",
+    Reason.EVICTED_MOVED: "Moved[ to make room for job {gainer}]: there is a place for it elsewhere[, and that job "
+    "gains {gained:gpu_hours} GPU-hours, where {lost:gpu_hours} are lost].",
     Reason.EVICTED_DRAIN: "Evicted because its host[ {host}] is draining[: {why}].",
     Reason.EVICTED_BY_PERSON: "Evicted by [{by}|a person][: {why}][{protected:while_protected}].",
     Reason.HOST_FAILED: "Its host[ {host}] failed[: {why}][; last checkpoint {checkpoint_at:time}].",
@@ -224,6 +226,7 @@ _INTEGER_KINDS: dict[str, Callable[[int], str]] = {
     "time": _time,
     "ratio": _ratio,
     "duration": units.format_duration,
+    "gpu_hours": units.format_gpu_hours,
     "while_protected": _while_protected,
 }
 _OTHER_KINDS: dict[str, Callable[[Number], str]] = {

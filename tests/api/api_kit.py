@@ -34,6 +34,7 @@ hosts = [
 [clusters.small]
 default_min_runtime = "30m"
 default_resumable = true
+gang_label = "rack"
 every_host = { gpus = 4, cpus = 16, memory = "64G" }
 hosts = [
     { name = "s[1-2]", labels = { rack = "r2" } },

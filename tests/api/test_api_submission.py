@@ -110,3 +110,23 @@ def test_a_job_without_a_name_is_called_after_its_command(fill: Any, command: li
 def test_what_does_not_go_together_is_refused(fill: Any) -> None:
     with pytest.raises(Refusal, match="say it once"):
         fill(timeout="1h", timeout_ms=5)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "replicas", "asked", "labels"),
+    [
+        (["small"], 2, [], [("rack", None, False)]),
+        (["small"], 1, [], []),  # alone it is in one rack anyhow
+        (["main"], 2, [], []),  # which does not say
+        (["small", "main"], 2, [], [("rack", None, False)]),  # the first one decides
+        (["small"], 2, [{"key": "rack", "value": "r2", "required": True}], [("rack", "r2", True)]),
+    ],
+)
+def test_gangs_are_kept_together_as_their_cluster_says_unless_they_ask_for_something_themselves(
+    fill: Any, clusters: list[str], replicas: int, asked: list[Any], labels: list[Any]
+) -> None:
+    done = fill(clusters=clusters, replicas=replicas, labels=asked)
+    assert [(label.key, label.value, label.required) for label in done.spec.labels] == labels
+    assert ("labels" in notes(done)) == (bool(labels) and not asked)
+    if labels and not asked:
+        assert notes(done)["labels"].startswith("rack (preferred): its replicas go where rack is the same")

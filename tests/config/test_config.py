@@ -168,7 +168,8 @@ def configs(draw: st.DrawFn) -> Config:
     config = parse(GOOD_CLUSTERS, GOOD_BUDGETS)
     drawn = draw(st.lists(host_names, unique=True, min_size=1, max_size=12))
     hosts = [Host(n, draw(st.integers(1, 2)), draw(st.integers(1, 2000)), 1, (("rack", n[:1]),)) for n in drawn]
-    cluster = Cluster(draw(names), tuple(hosts), kill_timeout=draw(st.integers(SECOND, HOUR)))
+    label = draw(st.sampled_from(["", "rack"])) if hosts else ""
+    cluster = Cluster(draw(names), tuple(hosts), kill_timeout=draw(st.integers(SECOND, HOUR)), gang_label=label)
     budgets = [Budget(draw(names), SHARE_ONE, members=("ada",))]
     left = {budgets[0].path: SHARE_ONE}
     for name in draw(st.lists(names, max_size=6)):
@@ -299,6 +300,14 @@ def test_hosts_policy_and_cluster_settings() -> None:
         "cluster two added: 1 hosts, 4 GPUs",
     ]
     assert lines(new, BASE)[5] == "cluster two removed: 1 hosts, 4 GPUs"
+
+
+def test_a_label_for_gangs_is_compared_and_written() -> None:
+    hosts = 'hosts = [{ name = "n1", gpus = 8, cpus = 64, memory = "512G", labels = { rack = "r1" } }]'
+    old, new = (parse(f"[clusters.main]\n{label}{hosts}", GOOD_BUDGETS) for label in ("", 'gang_label = "rack"\n'))
+    assert lines(old, new) == ["cluster main: gang_label (none) -> rack"]
+    assert lines(new, old) == ["cluster main: gang_label rack -> (none)"]
+    assert 'gang_label = "rack"' in dump(new)[0] and "gang_label" not in dump(old)[0]
 
 
 def test_settings_of_reservations_are_compared_and_written_in_their_units() -> None:

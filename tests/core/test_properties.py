@@ -369,6 +369,7 @@ def _policy(start: int) -> Policy:
         reserved_percent=(0, 50, 100)[start // 3 % 3],
         reserve_from=(8, 4, 2)[start // 2 % 3],
         headroom_percent=(0, 30, 60)[start // 5 % 3],
+        moves_per_hour=(0, 3)[start // 7 % 2],
         look_every=(5, 1)[start % 2] * MINUTE,
     )
 

@@ -55,6 +55,7 @@ class Slow:
             reserve_from=draw.choice((2, 4)),
             look_every=draw.choice((MINUTE, 5 * MINUTE)),
             headroom_percent=draw.choice((0, 0, 30)),
+            moves_per_hour=draw.choice((0, 0, 4)),
         )
         self.state, self.now, self.jobs = State(), T0, 0
         self.spans: list[tuple[str, Span]] = []

@@ -48,6 +48,7 @@ class Rush:
             reserve_from=self.draw.choice((1, 4)),
             look_every=self.draw.choice((MINUTE, 5 * MINUTE)),
             headroom_percent=self.draw.choice((0, 0, 30)),
+            moves_per_hour=self.draw.choice((0, 0, 4)),
         )
         self.state, self.now, self.jobs = State(), T0, 0
         self.spans: list[tuple[str, Span]] = []

@@ -21,7 +21,7 @@ def all_of(policies: Sequence[str], given: Sequence[tuple[str, str]] = (), choic
     return list(varied(lambda seed: BASE, policies, [0], given, choices))
 
 
-OF_RULE_10 = ("reserved_percent", "reserve_from", "reserve_margin_percent", "headroom_percent")
+OF_RULE_10 = ("reserved_percent", "reserve_from", "reserve_margin_percent", "headroom_percent", "moves_per_hour")
 COUNTS = dict.fromkeys(("evictions_per_minute", *OF_RULE_10, "cap_percent", "cap_least"), "7")
 VALUES = {**COUNTS, "packing": "on", "lookback": "9h", "unallocated_grace": "7s"}
 

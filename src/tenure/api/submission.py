@@ -48,7 +48,7 @@ def complete(request: JobRequest, state: State, user: str) -> Completed:
         contract=contract,
         clusters=clusters,
         priority=request.priority,
-        labels=tuple(Label(wish.key, wish.value, wish.required) for wish in request.labels),
+        labels=_labels(request, bounds, roles, notes),
         timeout=timeout,
         grace=_grace(request, bounds, contract, notes),
         retries=request.retries,
@@ -136,6 +136,18 @@ def _part_of_host(gpus: int, bounds: Sequence[Cluster]) -> tuple[int, int]:
     if not gpus or not hosts:
         return _LITTLE.cpus, _LITTLE.mem
     return min(host.cpus * gpus // host.gpus for host in hosts), min(host.mem * gpus // host.gpus for host in hosts)
+
+
+def _labels(
+    request: JobRequest, bounds: Sequence[Cluster], roles: Sequence[Role], notes: list[Note]
+) -> tuple[Label, ...]:
+    """What is asked for; a gang that asks for nothing is kept together as its first cluster says."""
+    together = bounds[0].gang_label
+    if request.labels or not together or sum(role.replicas for role in roles) == 1:
+        return tuple(Label(wish.key, wish.value, wish.required) for wish in request.labels)
+    text = f"its replicas go where {together} is the same, or to as few of them as possible; it never waits for that"
+    notes.append(Note(field="labels", value=f"{together} (preferred)", text=text))
+    return (Label(together, None, required=False),)
 
 
 def _contract(request: JobRequest, bounds: Sequence[Cluster], timeout: int | None, notes: list[Note]) -> Contract:

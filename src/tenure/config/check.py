@@ -14,7 +14,7 @@ from tenure.core.model import DAY, HOUR, MINUTE, SECOND, Budget, Cluster, Grant,
 from tenure.units import MAX_MEMORY, format_cpus, format_duration, format_memory
 
 MAX_CLUSTERS = 64
-MAX_GPUS = 64
+MAX_GPUS = 1024
 MAX_CPUS = 4_096_000
 MAX_LABELS = 32
 MAX_RESERVE_FROM = 100_000
@@ -112,6 +112,7 @@ def check_policy(policy: Policy, file: str) -> list[Problem]:
     at.between("reserve_ahead", policy.reserve_ahead, 0, 7 * DAY)
     at.between("look_every", policy.look_every, LOOK_AT_LEAST, HOUR)
     at.number("headroom_percent", policy.headroom_percent, 0, 100, " percent of the GPUs; 0 keeps nothing free")
+    at.number("moves_per_hour", policy.moves_per_hour, 0, 1_000, "; 0 moves nothing")
     return at.problems
 
 
@@ -145,6 +146,8 @@ def check_clusters(
             add(place, show(cluster.name), "this name is taken; give each cluster its own")
         seen.add(cluster.name)
         problems += _check_bounds(cluster, policy, file)
+        if cluster.name not in found:  # labels may be on hosts that are still to be found
+            problems += _check_gang_label(cluster, file)
         if not cluster.hosts and cluster.name not in found:
             add((*place, "hosts"), "[]", 'add hosts, for instance { name = "n[01-16]", gpus = 8 }')
         for host in cluster.hosts:
@@ -173,6 +176,13 @@ def _check_bounds(cluster: Cluster, policy: Policy, file: str) -> list[Problem]:
     at.between("kill_timeout", cluster.kill_timeout, SECOND, HOUR)
     at.between("start_timeout", cluster.start_timeout, SECOND, DAY)
     return at.problems
+
+
+def _check_gang_label(cluster: Cluster, file: str) -> Iterable[Problem]:
+    there = sorted({key for host in cluster.hosts for key, _ in host.labels})
+    if cluster.gang_label and cluster.gang_label not in there:
+        remedy = f"name a label that its hosts have: {', '.join(there)}" if there else "give its hosts that label first"
+        yield Problem(file, dotted(("clusters", cluster.name, "gang_label")), show(cluster.gang_label), remedy)
 
 
 def _check_host(host: Host, file: str, place: tuple[str, ...], left_open: bool) -> Iterable[Problem]:

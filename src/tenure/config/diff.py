@@ -73,9 +73,11 @@ def _settings(kind: ChangeKind, what: str, old: Policy | Cluster, new: Policy | 
     return changes
 
 
-def _value(name: str, value: bool | int) -> str:
+def _value(name: str, value: bool | int | str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, str):
+        return value or "(none)"
     return str(value) if name in COUNTS else format_duration(value, exact=True)
 
 

@@ -86,6 +86,7 @@ class PolicyTable(Table):
     reserve_ahead: Duration | None = None
     look_every: Duration | None = None
     headroom_percent: int | None = None
+    moves_per_hour: int | None = None
     backoff_first: Duration | None = None
     backoff_max: Duration | None = None
 
@@ -101,6 +102,7 @@ class ClusterTable(Table):
     unallocated_grace: Duration | None = None
     kill_timeout: Duration | None = None
     start_timeout: Duration | None = None
+    gang_label: str | None = None
 
 
 class HostDefaults(Table):

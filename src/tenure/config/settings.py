@@ -17,6 +17,7 @@ COUNTS = frozenset(
         "reserve_from",
         "reserve_margin_percent",
         "headroom_percent",
+        "moves_per_hour",
     }
 )
 """Settings that are numbers; all others are durations, text, or true or false."""

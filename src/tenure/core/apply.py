@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tenure.core import effects
+from tenure.core import defrag, effects
 from tenure.core.decisions import Claim, Evict, Headroom, Plan, Reserve, Start, Stop, Unreserve
 from tenure.core.lifecycle import Step
 from tenure.core.model import MINUTE
+from tenure.core.reasons import Reason
 from tenure.core.state import Attempt, Job, Reservation, State, StopRecord
 
 
@@ -60,6 +61,8 @@ def evict(state: State, cluster: str, victim: Evict, at: int) -> None:
     recent.append(at)
     while recent and recent[0] <= at - MINUTE:
         recent.popleft()
+    if victim.because.reason is Reason.EVICTED_MOVED:
+        defrag.note_move(state.clusters[cluster], at)
 
 
 def _attempt(state: State, job: Job, plan: Start | Claim) -> Attempt:

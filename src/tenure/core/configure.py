@@ -86,6 +86,7 @@ def _carry_over(state: State, cluster: ClusterState, before: ClusterState) -> No
     """Keep the ledger, host states and what is held; the room is made anew since hosts may have changed."""
     cluster.ledger = before.ledger
     cluster.recent_evictions = before.recent_evictions
+    cluster.recent_moves = before.recent_moves
     cluster.leaving = before.leaving
     cluster.shorts = before.shorts
     cluster.freed = before.freed + before.spec.gpus

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from tenure.core import drain, headroom, preemption, reservation
+from tenure.core import defrag, drain, headroom, preemption, reservation
 from tenure.core.apply import apply
 from tenure.core.decisions import Claim, Headroom, Plan, Reserve, Start, Stop, Unreserve
 from tenure.core.ledger import OCCUPANCY, Kind
@@ -21,7 +21,7 @@ from tenure.core.reasons import Because, Number, Reason
 from tenure.core.reservation import Doors, Outlook
 from tenure.core.state import ClusterState, Due, Held, Job, State
 from tenure.core.waking import Waking
-from tenure.core.walk import Walk
+from tenure.core.walk import Walk, in_turn
 
 
 def run(state: State) -> list[Plan]:
@@ -54,6 +54,9 @@ def settle(passes: Collection[_Pass], plans: list[Plan]) -> None:
         # 6. Headroom for short contracts.
         for each in passes:
             each.keep_free()
+        # 7. Defragmentation for gangs in turn.
+        for each in passes:
+            each.defragment()
         if len(plans) == placed:
             break
 
@@ -152,20 +155,8 @@ class _Pass:
                 numbers = {"budget": state.jobs[job_id].budget, "cluster": self.cluster.spec.name}
                 self._commit(Unreserve(self.now, job_id, Because(Reason.HELD_NO_SHARE, numbers)))
         least = policy.reserve_from or max(SHORT_GPUS, self.cluster.spec.gpus // 16)
-        groups = [
-            group
-            for leaf, waiting in self.cluster.queues[Kind.CHARGED].leaves.items()
-            if self.contest.charged.entitled(leaf)
-            for group in waiting.values()
-            if group.gpus >= least and not group.key.reserved
-        ]
-        walk = Walk(self.contest, Kind.CHARGED, groups)
-        while leaf := walk.first_leaf():
-            top = max(group.key.priority for group in walk.awake[leaf])
-            group = min((g for g in walk.awake[leaf] if g.key.priority == top), key=self._head)
-            job = state.jobs[self._head(group)[2]]
-            if not self._hold(job) or not group.people:
-                walk.drop(group)
+        for _, job in in_turn(self.contest, least, self._head, reserved=False):
+            self._hold(job)
 
     def keep_free(self) -> None:
         """Keep as much for short contracts as arrived lately, and clear it."""
@@ -177,6 +168,19 @@ class _Pass:
         for stop in list(headroom.clearings(self.contest)):
             if self._under_cap():
                 self._commit(stop)
+
+    def defragment(self) -> None:
+        """Move what runs exposed out of the way of gangs in turn, as far as the cap per hour goes."""
+        state, cluster = self.state, self.cluster
+        if not cluster.looking or not state.policy.moves_per_hour or state.paused_starts:
+            return
+        for group, job in in_turn(self.contest, SHORT_GPUS, self._head, reserved=True):
+            if not state.evictions_allowed() or not self._under_cap() or defrag.moves_left(self.contest) <= 0:
+                return
+            elsewhere = self._nobodys() & ~cluster.headroom_mask
+            claim = defrag.plan(self.contest, job, self._hosts(group) & ~self._doors.shut_to_claims(group), elsewhere)
+            if claim is not None:
+                self._commit(claim)
 
     def _hold(self, job: Job) -> bool:
         """Hold hosts for a job in the one of its clusters where it starts earliest (rule 14), if there are any.

@@ -157,6 +157,8 @@ class Cluster:
     kill_timeout: int = 30 * SECOND
     """After the grace and the kill: when GPUs are still not released, their host drains as faulty."""
     start_timeout: int = 15 * MINUTE
+    gang_label: str = ""
+    """Label that the replicas of a gang preferably share a value of ("rack"), where its job asks for no label."""
 
     @property
     def gpus(self) -> int:
@@ -192,6 +194,8 @@ class Policy:
     """How often a pass looks for jobs in turn that need a reservation, and what headroom is needed."""
     headroom_percent: int = 3
     """At most this percentage of a cluster's healthy GPUs, in whole hosts, is kept for short contracts; 0: none."""
+    moves_per_hour: int = 0
+    """How many exposed, resumable attempts may be moved for waiting gangs in an hour, in each cluster; 0: none."""
     backoff_first: int = 10 * SECOND
     backoff_max: int = 30 * MINUTE
 

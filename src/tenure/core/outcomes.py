@@ -18,6 +18,7 @@ EVICTED = frozenset(
         Reason.EVICTED_UNALLOCATED,
         Reason.EVICTED_RESERVED,
         Reason.EVICTED_HEADROOM,
+        Reason.EVICTED_MOVED,
         Reason.EVICTED_DRAIN,
         Reason.EVICTED_BY_PERSON,
     }

@@ -5,7 +5,7 @@ The search is a transaction on a fork of the room: nothing changes until the pla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tenure.core.decisions import Evict
@@ -314,11 +314,15 @@ def _wasted(victims: Sequence[Attempt], slots: Sequence[Slots]) -> int:
 
 
 def evictions(
-    contest: Contest, job: Job, victims: Sequence[Attempt], amount: int, licence: Because | None = None
+    contest: Contest,
+    job: Job,
+    victims: Sequence[Attempt],
+    amount: int,
+    why: Callable[[Attempt], Because] | None = None,
 ) -> tuple[Evict, ...]:
     """The records of a plan's evictions: staggered so that all graces end together.
 
-    ``licence``: what allows the evictions of charged attempts, where standing does not have to.
+    ``why``: what allows each of them, where standing does not have to.
     """
     cluster, now = contest.cluster.spec, contest.now
     graces = [grace_of(contest.state, attempt) for attempt in victims]
@@ -330,7 +334,7 @@ def evictions(
         records.append(
             Evict(
                 attempt.id,
-                licence if licence is not None and attempt.charged else because(contest, job, attempt),
+                why(attempt) if why is not None else because(contest, job, attempt),
                 job.id,
                 worth * attempt.amount // total,
                 attempt.at_risk(now),

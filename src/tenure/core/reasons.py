@@ -47,6 +47,7 @@ class Reason(Word):
     EVICTED_UNALLOCATED = "evicted_unallocated"
     EVICTED_RESERVED = "evicted_reserved"
     EVICTED_HEADROOM = "evicted_headroom"
+    EVICTED_MOVED = "evicted_moved"
     EVICTED_DRAIN = "evicted_drain"
     EVICTED_BY_PERSON = "evicted_by_person"
     HOST_FAILED = "host_failed"

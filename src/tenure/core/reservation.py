@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tenure.core.decisions import Claim, Reserve, Start
 from tenure.core.ledger import Kind
 from tenure.core.model import GPU, SHORT_GPUS, SHORT_RUNTIME, Cluster, Slots, short
-from tenure.core.preemption import Contest, evictions, grace_of, smallest_set
+from tenure.core.preemption import Contest, because, evictions, grace_of, smallest_set
 from tenure.core.queue import Group
 from tenure.core.reasons import Because, Number, Reason
 from tenure.core.state import Attempt, Held, Job, protected
@@ -261,18 +261,18 @@ def take(contest: Contest, job: Job, held: Held) -> Start | Claim | None:
     numbers: dict[str, Number] = {"made_at": reservation.made_at, "starts_by": reservation.starts_by}
     slots = room.place(spec.roles, spec.labels, held.mask)
     if slots is not None:
-        because = Because(Reason.STARTED_RESERVED, {**numbers, "victims": 0})
+        started = Because(Reason.STARTED_RESERVED, {**numbers, "victims": 0})
         amount = room.amount(slots)
-        return Start(contest.now, job.id, attempt_id, cluster.spec.name, slots, amount, because)
+        return Start(contest.now, job.id, attempt_id, cluster.spec.name, slots, amount, started)
     found = _clearance(contest, job, held)
     if found is None:
         return None
     chosen, leaving, slots = found
     licence = Because(Reason.EVICTED_RESERVED, {"gainer": job.id, **numbers, "told": reservation.told})
     amount = room.amount(slots)
-    records = evictions(contest, job, chosen, amount, licence)
-    because = Because(Reason.STARTED_RESERVED, {**numbers, "victims": len(records)})
-    return Claim(contest.now, job.id, attempt_id, cluster.spec.name, slots, amount, records, because, leaving)
+    records = evictions(contest, job, chosen, amount, lambda a: licence if a.charged else because(contest, job, a))
+    started = Because(Reason.STARTED_RESERVED, {**numbers, "victims": len(records)})
+    return Claim(contest.now, job.id, attempt_id, cluster.spec.name, slots, amount, records, started, leaving)
 
 
 def _clearance(

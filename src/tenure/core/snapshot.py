@@ -43,6 +43,7 @@ def _save_cluster(cluster: ClusterState, since: int) -> dict[str, Any]:
         "spec": codec.plain(cluster.spec),
         "hosts": codec.plain(cluster.hosts),
         "recent_evictions": list(cluster.recent_evictions),
+        "recent_moves": list(cluster.recent_moves),
         "headroom": list(cluster.headroom),
         "shorts": [list(short) for short in cluster.shorts],
         "first_record": ledger.first_record,
@@ -93,6 +94,7 @@ def _load_cluster(state: State, saved: dict[str, Any], closed: dict[str, Iterabl
     name = cluster.spec.name
     cluster.hosts = codec.record(dict[str, HostRecord], saved["hosts"])
     cluster.recent_evictions = deque(saved["recent_evictions"])
+    cluster.recent_moves = deque(saved.get("recent_moves", ()))
     state.clusters[name] = cluster
     open_spans = codec.record(dict[str, OpenSpan], saved["open"])
     cluster.ledger = rebuild(closed.get(name, ()), open_spans)

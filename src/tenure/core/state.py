@@ -65,6 +65,8 @@ class ClusterState:
         self.freed = 0
         """GPUs that ever became free, or evictable, or less protected: what wakes parked groups."""
         self.recent_evictions: deque[int] = deque()
+        self.recent_moves: deque[int] = deque()
+        """When attempts were moved in the last hour (see ``defrag``)."""
         self.cap_until = 0
         """Until when the cap on evictions holds back what was parked for it; a timer waits for that."""
         self.draining: set[str] = set()
@@ -212,7 +214,8 @@ class State:
         if cluster.look_at or not cluster.queues[Kind.CHARGED].groups:
             return
         # By what is declared: whether a timer is set must not depend on which hosts are healthy just now.
-        if policy.reserved_percent or cluster.headroom_limit(policy.headroom_percent, cluster.spec.gpus):
+        keeps = cluster.headroom_limit(policy.headroom_percent, cluster.spec.gpus)
+        if policy.reserved_percent or policy.moves_per_hour or keeps:
             cluster.look_at = (self.now // every + 1) * every
             self.due(cluster.look_at, Due.LOOK, cluster.spec.name)
 

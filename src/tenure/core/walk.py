@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from tenure.core.ledger import Kind
 from tenure.core.preemption import Contest
 from tenure.core.queue import Group
+from tenure.core.state import Job
 
 
 class Walk:
@@ -46,3 +47,26 @@ class Walk:
     def _count(self, group: Group, change: int) -> None:
         for path in self.contest.state.the_tree().line(group.key.leaf):
             self.live[path] = self.live.get(path, 0) + change
+
+
+def in_turn(
+    contest: Contest, least: int, head: Callable[[Group], tuple[int, int, int]], *, reserved: bool
+) -> Iterator[tuple[Group, Job]]:
+    """The charged jobs of at least so many GPUs that wait, in rule 5's order; of a group all until one stays.
+
+    ``head``: rule 5 in the leaf for the first job of a group, its id last. ``reserved``: those as well that hosts are
+    held for; nobody may take these away meanwhile.
+    """
+    walk = Walk(contest, Kind.CHARGED, ())
+    for leaf, waiting in contest.cluster.queues[Kind.CHARGED].leaves.items():
+        if contest.charged.entitled(leaf):
+            walk.add(
+                group for group in waiting.values() if group.gpus >= least and (reserved or not group.key.reserved)
+            )
+    while found := walk.first_leaf():
+        top = max(group.key.priority for group in walk.awake[found])
+        group = min((g for g in walk.awake[found] if g.key.priority == top), key=head)
+        job_id = head(group)[2]
+        yield group, contest.state.jobs[job_id]
+        if not group.people or head(group)[2] == job_id:
+            walk.drop(group)

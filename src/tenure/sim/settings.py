@@ -25,6 +25,7 @@ _RULE_10 = (
     "reserve_ahead",
     "look_every",
     "headroom_percent",
+    "moves_per_hour",
 )
 _OF_TENURE = ("recent", "entitlement_floor", "preemption_margin", "unallocated_turn", "evictions_per_minute", *_RULE_10)
 _OF_SCHEDULER = ("lookback", *_OF_TENURE)
@@ -48,6 +49,7 @@ _COUNTS = (
     "reserve_from",
     "reserve_margin_percent",
     "headroom_percent",
+    "moves_per_hour",
     "cap_percent",
     "cap_least",
 )

@@ -46,6 +46,7 @@ def month(
         list[str] | None,
         typer.Option("--cluster", metavar="NAME=GPUS", help="Another cluster beside it.", show_default=False),
     ] = None,
+    per_host: Annotated[int, typer.Option(metavar="N", help="GPUs of each host.", min=1, max=1024)] = _PER_HOST,
     days: Annotated[
         float, typer.Option(metavar="N", help="Simulated days, warm-up included.", min=0.01, max=36500)
     ] = _DAYS,
@@ -68,20 +69,20 @@ def month(
 ) -> None:
     """A month of synthetic researchers, who work by day, debug in bursts, and answer to waiting."""
     sizes = numbers("gpus", gpus)
-    check_sizes("gpus", sizes, _PER_HOST)
-    others = dict(_cluster(text) for text in also or ())
+    check_sizes("gpus", sizes, per_host)
+    others = dict(_cluster(text, per_host) for text in also or ())
     if len(others) < len(also or ()):
         raise CliError(f"cluster = {', '.join(also or ())}: give each cluster its own name")
     game = Game.read(trick, trick_share, options.policies())
-    go(options, lambda: _months(options, sizes, others, days, mix, people, game))
+    go(options, lambda: _months(options, sizes, others, per_host, days, mix, people, game))
 
 
-def _cluster(text: str) -> tuple[str, int]:
+def _cluster(text: str, per_host: int) -> tuple[str, int]:
     name, equals, gpus = text.partition("=")
     if not equals or not name.strip() or name == "main":
         raise CliError(f"cluster = {text}: write NAME=GPUS, like west=128; the first one is called main")
     (size,) = numbers("cluster", gpus)
-    check_sizes("cluster", [size], _PER_HOST)
+    check_sizes("cluster", [size], per_host)
     return name.strip(), size
 
 
@@ -89,6 +90,7 @@ def _months(
     options: RunOptions,
     sizes: Sequence[int],
     others: Mapping[str, int],
+    per_host: int,
     days: float,
     mix: str,
     people: int,
@@ -99,10 +101,12 @@ def _months(
     if mix not in MIXES:
         raise CliError(f"mix = {mix}: there are {', '.join(MIXES)}")
     told = [f"{name}={size}" for name, size in others.items()]
-    told += unusual([("people", people, _PEOPLE), ("days", f"{days:g}", f"{_DAYS:g}")])
+    told += unusual(
+        [("people", people, _PEOPLE), ("days", f"{days:g}", f"{_DAYS:g}"), ("GPUs per host", per_host, _PER_HOST)]
+    )
     for size in sizes:
         try:
-            base = month_of(mix, {"main": size, **others}, people=people, per_host=_PER_HOST)
+            base = month_of(mix, {"main": size, **others}, people=people, per_host=per_host)
         except ValueError as error:
             raise CliError(f"people = {people}: {error}") from error
         if len(sizes) > 1:
