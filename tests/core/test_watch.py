@@ -12,9 +12,10 @@ from tenure.core.fairshare import FAR, Standing
 from tenure.core.ledger import Kind, Ledger, OpenSpan
 from tenure.core.model import GPU, HOUR, MINUTE, Policy
 from tenure.core.tree import Tree
-from tenure.core.watch import HORIZON, Bounds, Watch
+from tenure.core.watch import ENDLESS, HORIZON, Bounds, Watch
 
 TREE = Tree(budgets({"lab/a": 0.4, "lab/b": 0.6}))
+FEW = 40
 POLICY = Policy(lookback=10 * HOUR, recent=2 * HOUR, entitlement_floor=HOUR)
 
 
@@ -99,3 +100,49 @@ def test_without_bounds_nothing_is_passed() -> None:
     ledger, now = history(random.Random(1))
     figures = standing(ledger, now).figures("lab/a")
     assert Bounds().hold(figures, now) and figures.used < FAR
+
+
+@given(st.integers(0, 100_000), st.integers(0, 3 * HOUR), st.integers(0, 12 * HOUR), st.integers(-FEW, FEW))
+def test_what_was_measured_of_a_pair_holds_until_its_reach_could_have_grown_by_its_slack(
+    seed: int, slack: int, later: int, charged: int
+) -> None:
+    """Whatever happened meanwhile, as long as entitlements are the same."""
+    draw = random.Random(seed)
+    ledger, now = history(draw)
+    before, watch = standing(ledger, now), Watch()
+    worst, until = before.reach_at_worst("lab/a", "lab/b", HORIZON)
+    watch.bind("lab/a", "lab/b", slack * GPU, before, until)
+    ledger.promise(draw.choice(("lab/a", "lab/b")), "ann", Kind.CHARGED, fixed=charged * GPU * HOUR)
+    after = standing(ledger, now + later)
+    if watch.holds("lab/a", "lab/b", after):
+        assert after.reach("lab/a", "lab/b") <= worst + slack * GPU + 1
+    else:
+        moved = [abs(y - x) for path in ("lab/a", "lab/b") for x, y in _usages(before, after, path)]
+        assert max(moved) > slack * GPU or now + later >= until
+
+
+def _usages(before: Standing, after: Standing, path: str) -> list[tuple[int, int]]:
+    a, b = before.figures(path), after.figures(path)
+    return [(a.used, b.used), (a.used_recent, b.used_recent)]
+
+
+def test_a_pair_that_still_holds_binds_its_nodes_again_when_another_has_broken_their_bounds() -> None:
+    ledger, now = history(random.Random(3))
+    begin, watch = standing(ledger, now), Watch()
+    assert not watch.holds("lab/a", "lab/b", begin)  # never measured
+    watch.bind("lab/a", "lab/b", 5 * GPU, begin, 1 << 62)
+    bound = (watch.bounds["lab/a"], watch.bounds["lab/b"])
+    watch.bounds.clear()
+    assert watch.holds("lab/a", "lab/b", begin)
+    assert (watch.bounds["lab/a"], watch.bounds["lab/b"]) == bound
+    assert (bound[0].low, bound[1].high) == (
+        begin.figures("lab/a").used - 5 * GPU,
+        begin.figures("lab/b").used + 5 * GPU,
+    )
+
+
+def test_a_reach_above_every_margin_holds_for_ever() -> None:
+    ledger, now = history(random.Random(3))
+    watch = Watch()
+    watch.slacks["lab/a", "lab/b"] = ENDLESS
+    assert watch.holds("lab/a", "lab/b", standing(ledger, now + 100 * HOUR))

@@ -273,12 +273,12 @@ class Capacity:
             hosts |= 1 << self.index[slot.host]
         return hosts
 
-    def holds(self, more: int, roles: Iterable[tuple[int, int, int, int]]) -> bool:
-        """Whether the GPUs alone would do for every role by itself, with ``more`` (by host) than what is free.
+    def holds(self, more: int, roles: Iterable[tuple[int, int, int, int]], hosts: int) -> bool:
+        """Whether the GPUs of ``hosts`` would do for every role by itself, with ``more`` (by host) than what is free.
 
         A role is (replicas, GPUs, CPUs, memory); of GPUs it may need more than there are hosts with.
         """
-        counts, ones = (self.free + more) & self._open_fields, self._layout.ones
+        counts, ones = (self.free + more) & self._open_fields & tally.spread(hosts), self._layout.ones
         return all(tally.holds(counts, replicas, gpus, ones) for replicas, gpus, _, _ in roles)
 
     def largest(self, more: int, hosts: int) -> int:

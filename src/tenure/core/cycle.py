@@ -72,8 +72,8 @@ class _Pass:
         self.contest = Contest(state, cluster)
         self.plans = plans
         self._gained = self._freed()
-        self._waking = {kind: Waking(self.contest, kind) for kind in OCCUPANCY}
         self._doors = Doors(self.contest)
+        self._waking = {kind: Waking(self.contest, kind, self._hosts) for kind in OCCUPANCY}
         self._fits: dict[tuple[Shape, int], bool] = {}
         """Shapes that fit without evictions, and without some hosts, since the last plan."""
         self._offers: dict[tuple[Kind, str, int, int, bool], tuple[int, int]] = {}
@@ -314,7 +314,7 @@ class _Pass:
             offer = preemption.evictable_at_most(self.contest, group.kind, leaf, priority, outranked, brief)
             self._offers[known] = offer
         gpus, by_host = offer
-        if room.free_gpus + gpus < group.gpus or not room.holds(by_host, shape.roles):
+        if room.free_gpus + gpus < group.gpus or not room.holds(by_host, shape.roles, hosts):
             return Reason.WAITING_CAPACITY
         if not self.state.evictions_allowed():
             return Reason.PAUSED_EVICTIONS

@@ -105,7 +105,8 @@ class JobSpec:
     @property
     def gpus(self) -> int:
         """Whole GPUs over all replicas of all roles."""
-        return sum(role.replicas * role.gpus for role in self.roles)
+        roles = self.roles
+        return roles[0].replicas * roles[0].gpus if len(roles) == 1 else sum(r.replicas * r.gpus for r in roles)
 
     @property
     def charged(self) -> bool:

@@ -7,11 +7,15 @@ field of every host.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 WIDTH = 16
 FIELD = (1 << WIDTH) - 1
+_SETS_KEPT = 1024
+"""How many sets of hosts are remembered as full fields: those that are held or kept change rarely."""
 
 
+@lru_cache(maxsize=_SETS_KEPT)
 def spread(hosts: int) -> int:
     """A set of hosts (bit i: host i) as full fields."""
     fields = 0

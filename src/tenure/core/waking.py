@@ -8,14 +8,14 @@ passes and when others are charged: a *crossing* of its margin.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tenure.core.fairshare import Standing
 from tenure.core.ledger import Kind
 from tenure.core.model import GPU
 from tenure.core.preemption import Contest, evictable_at_most
 from tenure.core.queue import Group
-from tenure.core.watch import HORIZON
+from tenure.core.watch import ENDLESS, HORIZON
 
 ANY = 1 << 62
 """Above every priority."""
@@ -24,9 +24,11 @@ ANY = 1 << 62
 class Waking:
     """The groups of one kind that are to be tried in a pass."""
 
-    def __init__(self, contest: Contest, kind: Kind) -> None:
+    def __init__(self, contest: Contest, kind: Kind, lets_in: Callable[[Group], int]) -> None:
         self.contest = contest
         self.kind = kind
+        self.lets_in = lets_in
+        """Hosts that let a group's jobs in, as bits."""
         self.queue = contest.cluster.queues[kind]
         self.pool = contest.cluster.pools[kind]
         self.watch = self.queue.watch
@@ -106,23 +108,27 @@ class Waking:
             watch.entitlements = ledger.entitlements
             self.queue.resized.update(self.queue.sizes)
             new = True
-        pairs: dict[tuple[str, str], None] = {}
+        pairs: dict[tuple[str, str], bool] = {}
+        """Whether what was measured of them before is not to be asked."""
         for node in checked:
             bounds = watch.bounds.get(node)
             if bounds is not None and not bounds.hold(self.standing.figures(node), self.contest.now):
                 del watch.bounds[node]
-                pairs.update({(node, sibling): None for sibling in self.tree.siblings[node]})
-                pairs.update({(sibling, node): None for sibling in self.tree.siblings[node]})
+                pairs.update({(node, sibling): False for sibling in self.tree.siblings[node]})
+                pairs.update({(sibling, node): False for sibling in self.tree.siblings[node]})
         if new:
             for node in sorted(self.queue.resized - {self.tree.root}):
-                pairs.update({(node, sibling): None for sibling in self.tree.siblings[node]})
+                pairs.update({(node, sibling): True for sibling in self.tree.siblings[node]})
             self.queue.resized.clear()
         for node in sorted(pool.opened - {self.tree.root}):
-            pairs.update({(sibling, node): None for sibling in self.tree.siblings[node]})
+            pairs.update({(sibling, node): True for sibling in self.tree.siblings[node]})
         pool.opened.clear()
-        for child, sibling in pairs:
+        for (child, sibling), anew in pairs.items():
             if sibling in pool.gpus and self.queue.sizes.get(child):
-                self._cross(child, sibling, found)
+                if not anew and watch.holds(child, sibling, self.standing):
+                    self.rebound.update((child, sibling))
+                else:
+                    self._cross(child, sibling, found)
         self._set_alarms(checked)
 
     def _cross(self, child: str, sibling: str, found: dict[Group, None]) -> None:
@@ -147,6 +153,8 @@ class Waking:
             worst, until = standing.reach_at_worst(child, sibling, HORIZON)
             watch.bind(child, sibling, above - worst - 2, standing, until)
             self.rebound.update((child, sibling))
+        else:
+            watch.slacks[child, sibling] = ENDLESS
         return level
 
     def _set_alarms(self, checked: Iterable[str]) -> None:
@@ -169,9 +177,18 @@ class Waking:
         gpus = by_host = 0
         if contest.state.evictions_allowed():
             gpus, by_host = evictable_at_most(contest, self.kind, leaf, ANY, outranked, brief=True)
-        enough, most = room.free_gpus + gpus, room.largest(by_host, hosts)
+        enough, most = room.free_gpus + gpus, dict[int, int]()
         for key, group in self.queue.leaves[leaf].items():
-            if group.gpus <= most if group.single else group.gpus <= enough and room.holds(by_host, key.shape.roles):
+            inside = self.lets_in(group)
+            if not hosts & inside:
+                continue
+            if not group.single:
+                helped = group.gpus <= enough and room.holds(by_host, key.shape.roles, inside)
+            else:
+                if inside not in most:
+                    most[inside] = room.largest(by_host, hosts & inside)
+                helped = group.gpus <= most[inside]
+            if helped:
                 found[group] = None
 
     def _outranked_at_most(self, leaf: str, gpus: int) -> list[str]:

@@ -39,13 +39,40 @@ class Bounds:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Slack:
+    """What one node's reach over a sibling may still grow: the usage of the one may fall, of the other rise, so far."""
+
+    low: int
+    low_recent: int
+    high: int
+    high_recent: int
+    until: int
+
+    def holds(self, mine: Figures, theirs: Figures, now: int) -> bool:
+        return (
+            self.low <= mine.used
+            and self.low_recent <= mine.used_recent
+            and theirs.used <= self.high
+            and theirs.used_recent <= self.high_recent
+            and now < self.until
+        )
+
+
+ENDLESS = Slack(-FAR, -FAR, FAR, FAR, NEVER)
+"""Of a reach above every margin that waits: it may grow for ever."""
+
+
 @dataclass(slots=True)
 class Watch:
     """What one queue knows of reaches: levels, bounds, and alarms."""
 
     levels: dict[str, dict[str, int]] = field(default_factory=dict)
     """Node -> sibling -> a margin that it does not reach over it, or did when the groups below it were last tried."""
+    slacks: dict[tuple[str, str], Slack] = field(default_factory=dict)
+    """Node and sibling -> how long the level is good for."""
     bounds: dict[str, Bounds] = field(default_factory=dict)
+    """The tightest of the slacks on each node's usage."""
     alarms: dict[str, int] = field(default_factory=dict)
     """Node -> when it could have passed its bounds."""
     entitlements: int = -1
@@ -63,14 +90,31 @@ class Watch:
         return found
 
     def bind(self, child: str, sibling: str, slack: int, standing: Standing, until: int) -> None:
-        """The reach of ``child`` over ``sibling`` may grow by ``slack``."""
+        """The reach of ``child`` over ``sibling`` may grow by ``slack`` from now on."""
         mine, theirs = standing.figures(child), standing.figures(sibling)
-        own, other = self.bounds.setdefault(child, Bounds()), self.bounds.setdefault(sibling, Bounds())
-        own.low = max(own.low, mine.used - slack)
-        own.low_recent = max(own.low_recent, mine.used_recent - slack)
-        other.high = min(other.high, theirs.used + slack)
-        other.high_recent = min(other.high_recent, theirs.used_recent + slack)
-        own.until, other.until = min(own.until, until), min(other.until, until)
+        self.slacks[child, sibling] = Slack(
+            mine.used - slack, mine.used_recent - slack, theirs.used + slack, theirs.used_recent + slack, until
+        )
+        self._tighten(child, sibling)
+
+    def holds(self, child: str, sibling: str, standing: Standing) -> bool:
+        """Whether what was measured of the pair is still good; if so, both nodes are bound by it again."""
+        slack = self.slacks.get((child, sibling))
+        if slack is None or not slack.holds(standing.figures(child), standing.figures(sibling), standing.now):
+            return False
+        self._tighten(child, sibling)
+        return True
+
+    def _tighten(self, child: str, sibling: str) -> None:
+        slack = self.slacks[child, sibling]
+        own, other = self.bounds.get(child), self.bounds.get(sibling)
+        if own is None:
+            own = self.bounds[child] = Bounds()
+        if other is None:
+            other = self.bounds[sibling] = Bounds()
+        own.low, own.low_recent = max(own.low, slack.low), max(own.low_recent, slack.low_recent)
+        other.high, other.high_recent = min(other.high, slack.high), min(other.high_recent, slack.high_recent)
+        own.until, other.until = min(own.until, slack.until), min(other.until, slack.until)
 
     def set_alarm(self, path: str, standing: Standing) -> None:
         """Wake up when the usage of a node could pass its bounds, if nothing is charged to it before."""
