@@ -125,9 +125,7 @@ class Waking:
         pool.opened.clear()
         for (child, sibling), anew in pairs.items():
             if sibling in pool.gpus and self.queue.sizes.get(child):
-                if not anew and watch.holds(child, sibling, self.standing):
-                    self.rebound.update((child, sibling))
-                else:
+                if anew or not watch.holds(child, sibling, self.standing):
                     self._cross(child, sibling, found)
         self._set_alarms(checked)
 
