@@ -12,7 +12,7 @@ from tenure import units
 from tenure.core.model import SECOND
 from tenure.scripts import shape as shapes
 from tenure.scripts import table, values
-from tenure.scripts.errors import Given
+from tenure.scripts.errors import COMMAND_LINE, Given
 from tenure.scripts.shape import Shape, value_of
 from tenure.scripts.table import Fate
 
@@ -34,10 +34,11 @@ class Site(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A value of a request. ``origin``: what said so."""
+    """A value of a request. ``origin``: what said so. ``typed``: on the command line."""
 
     value: Any
     origin: str
+    typed: bool = False
 
 
 @dataclass
@@ -57,12 +58,13 @@ class Converted:
 
 
 def merged(lines: Iterable[Given], command_line: Iterable[Given] = ()) -> dict[str, Given]:
-    """The last of each option, and the command line's before the script's. Raises ScriptError for what is refused."""
+    """The last of each option, and the command line's rather than the script's."""
     chosen: dict[str, Given] = {}
     above = {given.name: given for given in command_line}
+    # Some things have several names, and the command line's replaces any of them.
+    replaced = {name for family in shapes.FAMILIES if any(name in above for name in family) for name in family}
     for given in lines:
-        # Memory has three names, and the command line's replaces any of them.
-        if not (given.name in shapes.MEMORY and any(name in above for name in shapes.MEMORY)):
+        if given.name not in replaced:
             chosen.pop(_OPPOSITE.get(given.name, ""), None)
             chosen[given.name] = given
     for given in above.values():
@@ -99,15 +101,14 @@ def convert(given: Mapping[str, Given], site: Site | None, overridden: Iterable[
 def _shaped(made: Converted, site: Site | None) -> None:
     sizes = made.shape
     if sizes.nodes > 1:
-        made.fields["replicas"] = Field(sizes.nodes, sizes.origin("replicas"))
+        made.fields["replicas"] = Field(sizes.nodes, sizes.origin("replicas"), sizes.typed("replicas"))
     if sizes.gpus is not None:
-        made.fields["gpus"] = Field(sizes.gpus, sizes.origin("gpus"))
-    elif made.given:
-        made.fields["gpus"] = Field(0, "no option asks for GPUs, and sbatch gives none then")
-    if sizes.cpus is not None and made.given:
-        made.fields["cpus"] = Field(sizes.cpus, sizes.origin("cpus") or "one for each task, as sbatch gives them")
+        made.fields["gpus"] = Field(sizes.gpus, sizes.origin("gpus"), sizes.typed("gpus"))
+    if sizes.cpus is not None:
+        made.fields["cpus"] = Field(sizes.cpus, sizes.origin("cpus"), sizes.typed("cpus"))
     if sizes.memory is not None:
-        made.fields["memory"] = Field(units.format_memory(sizes.memory), sizes.origin("memory"))
+        memory = units.format_memory(sizes.memory)
+        made.fields["memory"] = Field(memory, sizes.origin("memory"), sizes.typed("memory"))
     nodes = made.given.get("nodes")
     if nodes is not None and "-" in (nodes.value or ""):
         made.note(nodes, f"{sizes.nodes} hosts are asked for: a gang has one size")
@@ -117,17 +118,28 @@ def _shaped(made: Converted, site: Site | None) -> None:
 
 
 def _set(made: Converted, given: Given, name: str, value: Any) -> None:
-    made.fields[name] = Field(value, f"{given.text} ({given.place})")
+    made.fields[name] = Field(value, f"{given.text} ({given.place})", given.place == COMMAND_LINE)
+
+
+def _seconds(given: Given) -> int | None:
+    """On the command line `2h` will do as well, as for all other times there."""
+    if (
+        given.place == COMMAND_LINE
+        and re.search("[a-z]$", given.value or "")
+        and given.value not in ("unlimited", "infinite")
+    ):
+        return value_of(given, units.parse_duration) // SECOND
+    return value_of(given, values.parse_time)
 
 
 def _time(made: Converted, given: Given, _site: Site | None) -> None:
-    seconds = value_of(given, values.parse_time)
+    seconds = _seconds(given)
     if seconds is not None:
         _set(made, given, "timeout", units.format_duration(seconds * SECOND))
 
 
 def _time_min(made: Converted, given: Given, _site: Site | None) -> None:
-    seconds = value_of(given, values.parse_time)
+    seconds = _seconds(given)
     if seconds is None:
         raise given.error("write the shortest run that makes progress, like 2:00:00; it is protected for so long")
     _set(made, given, "min_runtime", units.format_duration(seconds * SECOND))

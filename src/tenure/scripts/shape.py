@@ -7,19 +7,23 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tenure.scripts import values
-from tenure.scripts.errors import Given
+from tenure.scripts.errors import COMMAND_LINE, Given
 from tenure.scripts.values import Gpus
 
 T = TypeVar("T")
+FAMILIES = (("mem", "mem-per-cpu", "mem-per-gpu"), ("gpus-per-node", "gres"))
+"""Only one of each can be said."""
 MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
-"""Only one of them can be said."""
 GPUS = ("gpus", "gpus-per-node", "gpus-per-task", "gres")
 OPTIONS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "cpus-per-gpu", "mincpus", *GPUS, *MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """``gpus``, ``cpus`` and ``memory`` (MiB) are of each node; None was not said. ``made_of``: which options said it."""
+    """``gpus``, ``cpus`` and ``memory`` (MiB) are of each node; None was not said.
+
+    ``kind``: the option that names a type of GPU. ``made_of``: which options said it.
+    """
 
     nodes: int = 1
     tasks: int = 1
@@ -32,6 +36,10 @@ class Shape:
 
     def origin(self, field: str) -> str:
         return ", ".join(f"{one.text} ({one.place})" for one in (self.made_of or {}).get(field, ()))
+
+    def typed(self, field: str) -> bool:
+        """Whether the command line has a part in it."""
+        return any(one.place == COMMAND_LINE for one in (self.made_of or {}).get(field, ()))
 
 
 def value_of(given: Given, parse: Callable[[str], T]) -> T:
@@ -61,7 +69,7 @@ class _Counting:
 
 def shape(given: Mapping[str, Given]) -> Shape:
     """What these options ask for. Raises ScriptError for values that do not work or do not go together."""
-    for one, other in (("cpus-per-task", "cpus-per-gpu"), ("gpus-per-node", "gres"), *_pairs(MEMORY)):
+    for one, other in (("cpus-per-task", "cpus-per-gpu"), *(pair for family in FAMILIES for pair in _pairs(family))):
         if one in given and other in given:
             raise given[other].error(f"there is --{one} as well ({given[one].place}): say one of them")
     counting = _Counting(given)
@@ -143,6 +151,8 @@ def _gpus(counting: _Counting, nodes: int, tasks: int, here: int) -> tuple[int |
             raise given[other].error(
                 f"that is {number} GPUs a node with {nodes} nodes and {tasks} tasks, and --{first} says {count}"
             )
+    if said[0][1] == 0:
+        raise given[said[0][0]].error("a job has at least one GPU here; leave it out, and it gets one")
     counting.used("gpus", *(one for one, _ in said))
     types = {gpus.kind: one for one, gpus in kinds if gpus.kind}
     if len(types) > 1:
@@ -160,8 +170,8 @@ def _cpus(counting: _Counting, here: int, gpus: int | None) -> int | None:
         return max(for_task * here, least or 0)
     if for_gpu is not None and gpus:
         return max(for_gpu * gpus, least or 0)
-    # With GPUs their part of a host is better than the one CPU of sbatch.
-    return max(least or 0, here) if least is not None or not gpus else None
+    # Otherwise the GPUs' part of a host, which is better than the one CPU a task of sbatch.
+    return max(least, here) if least is not None else None
 
 
 def _memory(counting: _Counting, cpus: int, gpus: int | None) -> int | None:
