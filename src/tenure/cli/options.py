@@ -8,6 +8,7 @@ import shutil
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -138,9 +139,14 @@ class JobOptions:
         }
 
 
+@cache
+def _hints() -> dict[str, Any]:
+    return get_type_hints(JobOptions, include_extras=True)
+
+
 def spellings(field: str) -> dict[str, Takes]:
     """Long names of a field's option, with what they take; nothing for what is not to be typed."""
-    hints = get_type_hints(JobOptions, include_extras=True)
+    hints = _hints()
     declared = hints[field].__metadata__[0]
     if not hasattr(declared, "param_decls") or declared.hidden or field == "words":
         return {}

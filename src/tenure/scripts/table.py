@@ -29,7 +29,7 @@ class Takes(StrEnum):
 class Option:
     """``text``: what it becomes, or why it has no effect, or why it is refused and what to do instead.
 
-    ``since``: the version that brought it, where it is newer than 22.05. ``aliases``: other names of the same.
+    ``newer``: 22.05 does not have it. ``aliases``: other names of the same.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Option:
     takes: Takes
     fate: Fate
     text: str
-    since: str = ""
+    newer: bool = False
     aliases: tuple[str, ...] = ()
 
     @property
@@ -75,13 +75,13 @@ OPTIONS = (
         aliases=("cluster",),
     ),
     Option("comment", "", _VALUE, _I, "jobs have no comment; --job-name shows in every listing"),
-    Option("consolidate-segments", "", _NO, _I, _SEGMENTS, since="25.11"),
+    Option("consolidate-segments", "", _NO, _I, _SEGMENTS, newer=True),
     Option(
         "constraint", "C", _VALUE, _M, "`--require KEY=VALUE`; a feature alone is the value of one host label; `&`: all"
     ),
     Option("container", "", _VALUE, _R, _CONTAINER),
-    Option("container-id", "", _VALUE, _R, _CONTAINER, since="23.02"),
-    Option("container-type", "", _VALUE, _R, _CONTAINER, since="26.05"),
+    Option("container-id", "", _VALUE, _R, _CONTAINER, newer=True),
+    Option("container-type", "", _VALUE, _R, _CONTAINER, newer=True),
     Option("context", "", _VALUE, _R, "processes have no SELinux context of their own; ask who runs the cluster"),
     Option("contiguous", "", _NO, _I, _SEGMENTS),
     Option("core-spec", "S", _VALUE, _I, "no cores are set aside for the system inside a job"),
@@ -113,7 +113,7 @@ OPTIONS = (
     ),
     Option("export", "", _VALUE, _H, "`--env` and `--clean-env`; left out, what `tenure submit` always passes"),
     Option("export-file", "", _VALUE, _R, "variables are not read from files; write --export=NAME,NAME=VALUE"),
-    Option("extra", "", _VALUE, _I, "jobs have no notes for a node filter", since="23.11"),
+    Option("extra", "", _VALUE, _I, "jobs have no notes for a node filter", newer=True),
     Option("extra-node-info", "B", _VALUE, _I, _SHAPE),
     Option("get-user-env", "", _MAYBE, _I, "no login shell is run for you; begin the script with `#!/bin/bash -l`"),
     Option("gid", "", _VALUE, _R, _USER),
@@ -138,9 +138,9 @@ OPTIONS = (
     Option("mail-type", "", _VALUE, _I, "no mail is sent; `tenure wait JOB` comes back when it has ended"),
     Option("mail-user", "", _VALUE, _I, "no mail is sent; `tenure wait JOB` comes back when it has ended"),
     Option("mcs-label", "", _VALUE, _I, _SITE),
-    Option("mem", "", _VALUE, _M, "`--mem`; 0 is left out: the GPUs' part of a host"),
+    Option("mem", "", _VALUE, _M, "`--mem` of each host; 0 is left out: the GPUs' part of a host"),
     Option("mem-bind", "", _VALUE, _I, _BINDING),
-    Option("mem-per-cpu", "", _VALUE, _M, "`--mem`: times the CPUs of a host, which must be said, too"),
+    Option("mem-per-cpu", "", _VALUE, _M, "`--mem`: times the CPUs of a host; without --cpus-per-task one a task"),
     Option("mem-per-gpu", "", _VALUE, _M, "`--mem`: times the GPUs of a host"),
     Option(
         "mem-update",
@@ -148,7 +148,7 @@ OPTIONS = (
         _VALUE,
         _R,
         "memory does not change while a job runs; ask for the most it needs",
-        since="26.05",
+        newer=True,
     ),
     Option("mincpus", "", _VALUE, _M, "`--cpus`: at least so many"),
     Option("network", "", _VALUE, _I, _SITE),
@@ -165,7 +165,7 @@ OPTIONS = (
     Option("ntasks-per-gpu", "", _VALUE, _R, _TASKS, aliases=("ntasks-per-tres",)),
     Option("ntasks-per-node", "", _VALUE, _M, "counts what a host is given, as --ntasks", aliases=("tasks-per-node",)),
     Option("ntasks-per-socket", "", _VALUE, _I, _BINDING),
-    Option("oom-kill-step", "", _MAYBE, _I, "a replica that runs out of memory ends its gang", since="23.11"),
+    Option("oom-kill-step", "", _MAYBE, _I, "a replica that runs out of memory ends its gang", newer=True),
     Option(
         "open-mode", "", _VALUE, _H, "without it a first attempt empties the file of --output, and later ones append"
     ),
@@ -192,17 +192,17 @@ OPTIONS = (
         _VALUE,
         _R,
         "resources of a mode are not known here; write --gres, --cpus-per-task and --mem",
-        since="25.05",
+        newer=True,
     ),
-    Option("resv-ports", "", _MAYBE, _I, "`MASTER_PORT` is a free port of the job's own", since="23.11"),
-    Option("segment", "", _VALUE, _I, _SEGMENTS, since="24.05"),
+    Option("resv-ports", "", _MAYBE, _I, "`MASTER_PORT` is a free port of the job's own", newer=True),
+    Option("segment", "", _VALUE, _I, _SEGMENTS, newer=True),
     Option(
         "signal", "", _VALUE, _M, "`--warn-signal` and `--grace`, for every end against its will, the time limit too"
     ),
     Option("sockets-per-node", "", _VALUE, _I, _SHAPE),
     Option("spread-job", "", _NO, _I, _SEGMENTS),
-    Option("spread-segments", "", _NO, _I, _SEGMENTS, since="25.11"),
-    Option("stepmgr", "", _NO, _I, _SITE, since="24.05"),
+    Option("spread-segments", "", _NO, _I, _SEGMENTS, newer=True),
+    Option("stepmgr", "", _NO, _I, _SITE, newer=True),
     Option("switches", "", _VALUE, _I, _SEGMENTS),
     Option("test-only", "", _NO, _M, "`--dry-run`"),
     Option("thread-spec", "", _VALUE, _I, "no cores are set aside for the system inside a job"),
@@ -212,8 +212,8 @@ OPTIONS = (
     ),
     Option("time-min", "", _VALUE, _M, "`--min-runtime`: protected for so long, and charged"),
     Option("tmp", "", _VALUE, _R, "local disks are not counted; ask for hosts that have one with --constraint"),
-    Option("tres-bind", "", _VALUE, _I, _BINDING, since="23.11"),
-    Option("tres-per-task", "", _VALUE, _R, "write --cpus-per-task and --gpus-per-task", since="23.11"),
+    Option("tres-bind", "", _VALUE, _I, _BINDING, newer=True),
+    Option("tres-per-task", "", _VALUE, _R, "write --cpus-per-task and --gpus-per-task", newer=True),
     Option("uid", "", _VALUE, _R, _USER),
     Option("usage", "", _NO, _R, "a line of a script cannot ask for help; `tenure submit --help` does"),
     Option("use-min-nodes", "", _NO, _H, "of a range of nodes the smaller number is always taken"),
@@ -258,7 +258,7 @@ def document() -> str:
     """The table as Markdown rows, for docs/sbatch.md."""
     rows = ["| option | | what becomes of it |", "|---|---|---|"]
     for option in OPTIONS:
-        newer = f" (Slurm {option.since} and newer)" if option.since else ""
+        newer = " (newer than 22.05)" if option.newer else ""
         text = option.text.replace("|", "\\|")
         rows.append(f"| `{option.shown.replace(', ', '`, `')}` | {option.fate}{newer} | {text} |")
     return "\n".join(rows) + "\n"
