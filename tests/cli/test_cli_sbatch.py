@@ -57,10 +57,12 @@ def test_a_script_runs_with_its_variables_and_arguments(server: TestServer) -> N
     host = job.attempts[0].hosts[0]
     assert said == {
         "SLURM_CLUSTER_NAME": "main",
+        "SLURM_CPUS_ON_NODE": "4",
         "SLURM_CPUS_PER_TASK": "4",
         "SLURM_GPUS_ON_NODE": "2",
         "SLURM_JOBID": number,
         "SLURM_JOB_ACCOUNT": "lab/language",
+        "SLURM_JOB_CPUS_PER_NODE": "4",
         "SLURM_JOB_GPUS": gpus,
         "SLURM_JOB_ID": number,
         "SLURM_JOB_NAME": "hello",
@@ -69,7 +71,7 @@ def test_a_script_runs_with_its_variables_and_arguments(server: TestServer) -> N
         "SLURM_JOB_PARTITION": "main",
         "SLURM_JOB_USER": "admin",
         "SLURM_LOCALID": "0",
-        "SLURM_MEM_PER_NODE": "2G",
+        "SLURM_MEM_PER_NODE": "2048",
         "SLURM_NNODES": "1",
         "SLURM_NODEID": "0",
         "SLURM_NODELIST": host,

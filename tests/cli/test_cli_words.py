@@ -40,6 +40,8 @@ from tenure.client import JobView
         ("sbatch -J x", "submit --sbatch job-name=x --script -"),
         ("submit -J x -", "submit --sbatch job-name=x --script -"),
         ("sbatch --help", "submit --help"),
+        ("sbatch -q high -e err -g 2 true", "submit --sbatch qos=high --sbatch error=err -g 2 true"),
+        ("submit -q -e A=1 true", "submit -q -e A=1 true"),
         ("submit --requeue --hold -q -- ls -t 3", "submit --resumable --hold -q -- ls -t 3"),
         ("submit --gpus", "submit --gpus"),
         ("show 3 -t", "show 3 -t"),

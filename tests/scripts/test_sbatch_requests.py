@@ -160,6 +160,12 @@ def test_the_command_line_wins_over_our_lines_and_they_over_those_of_sbatch(monk
     assert submitted("").body["budget"] == "lab/speech"
 
 
+def test_one_line_without_a_line_in_the_script() -> None:
+    made = submitted("hostname", "-N 2 --gpus 8 --time 2:00:00")
+    assert (made.body["replicas"], made.body["gpus"], made.body["timeout"]) == (2, 8, "2h")
+    assert made.origins["replicas"] == "--nodes=2 (command line)"
+
+
 def test_one_name_of_memory_on_the_command_line_replaces_another_in_the_script() -> None:
     made = submitted("#SBATCH --mem-per-cpu=4G -c4 --gpus-per-node=2", "--gres=gpu:4 --mem-per-gpu=8G")
     assert (made.body["gpus"], made.body["memory"]) == (4, "32G")
@@ -269,6 +275,12 @@ def test_the_script_is_sent_with_its_arguments(here: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "line", "there", "absent"),
     [
+        (
+            "#SBATCH -n4 -N2 --mem=2G -c2",
+            "",
+            {"SLURM_JOB_CPUS_PER_NODE=4(x2)", "SLURM_MEM_PER_NODE=2048"},
+            "SLURM_GPUS",
+        ),
         ("#SBATCH -n4 -c2", "", {"SLURM_NTASKS=4", "SLURM_CPUS_PER_TASK=2", "SLURM_TASKS_PER_NODE=4"}, "SLURM_MEM"),
         ("#SBATCH -n4 -N2", "", {"SLURM_NTASKS=4", "SLURM_TASKS_PER_NODE=2(x2)"}, "each="),
         ("#SBATCH -n3 -N2", "", {"SLURM_NTASKS=3"}, "SLURM_TASKS_PER_NODE="),

@@ -179,9 +179,9 @@ def test_file_names(text: str, name: str) -> None:
     assert values.check_file(text) == name
 
 
-@pytest.mark.parametrize("text", ["", "%", "a%q", "%12", "a\nb"])
+@pytest.mark.parametrize("text", ["", "%", "a%q", "%12", "a\nb", "%11j", "%123j"])
 def test_what_is_no_file_name(text: str) -> None:
-    with pytest.raises(ValueError, match=r"write the name of a file|there is no pattern"):
+    with pytest.raises(ValueError, match=r"write the name of a file|there is no pattern|at most 10 digits"):
         values.check_file(text)
 
 

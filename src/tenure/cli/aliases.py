@@ -135,6 +135,9 @@ def _command_at(arguments: list[str]) -> int | None:
 def _submission(arguments: list[str], *, by_sbatch: bool) -> list[str]:
     """Translate options up to the command that is to run; everything after that is its own."""
     longs, flags = own_options()
+    shorts: tuple[str, ...] = _SHORT
+    if by_sbatch:
+        shorts, flags = tuple(set(_SHORT) - set(_SHORT_CLASHES)), flags - set(_SHORT_CLASHES)
     given, rest = _split(arguments, flags)
     names = {option.name for option in given}
     if by_sbatch and not rest and not names & {"--wrap", "--help", "-h"}:
@@ -142,7 +145,7 @@ def _submission(arguments: list[str], *, by_sbatch: bool) -> list[str]:
     script = "--wrap" in names or bool(rest and _is_script(rest[0], by_sbatch))
     out: list[str] = []
     for option in given:
-        out += _one(option, longs, script=script)
+        out += _one(option, longs, shorts, script=script)
     if script and "--wrap" not in names:
         out.append("--script")
     return out + rest
@@ -174,10 +177,10 @@ def _of_sbatch(name: str) -> table.Option | None:
     return table.BY_NAME.get(name[2:]) if name.startswith("--") else table.BY_SHORT.get(name[1:])
 
 
-def _one(option: _Option, longs: dict[str, Takes], *, script: bool) -> list[str]:
+def _one(option: _Option, longs: dict[str, Takes], shorts: tuple[str, ...], *, script: bool) -> list[str]:
     """One option in our words: ours as it is, sbatch's for a script or without a word of ours as ``--sbatch``."""
     name, value = option.name, option.value
-    mine = name.removeprefix("--") in longs if name.startswith("--") else name in _SHORT
+    mine = name.removeprefix("--") in longs if name.startswith("--") else name in shorts
     of_sbatch = _of_sbatch(name)
     known = _SAME.get(name) or OPTIONS.get(name, name)
     if not mine and of_sbatch is not None and name not in _SAME:
@@ -191,6 +194,8 @@ def _one(option: _Option, longs: dict[str, Takes], *, script: bool) -> list[str]
 
 
 _SHORT = ("-b", "-g", "-m", "-e", "-q", "-h")
+_SHORT_CLASHES = ("-b", "-m", "-e", "-q")
+"""Letters that are something else to sbatch, and mean that after ``tenure sbatch``."""
 
 
 def _is_script(word: str, by_sbatch: bool) -> bool:

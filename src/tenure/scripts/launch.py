@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from tenure.scripts import values
 from tenure.scripts.lines import Script
 from tenure.scripts.shape import Shape
 
@@ -80,7 +81,7 @@ if [ "$err" ]; then
   emptied "$err"
   exec 2>>"$name"
 fi
-[ ! "$srun" ] || exec env "BASH_FUNC_srun%%=$srun" "$@"
+[ ! "$srun" ] || exec /usr/bin/env "BASH_FUNC_srun%%=$srun" "$@"
 exec "$@"
 """
 
@@ -117,10 +118,13 @@ def variables(shape: Shape, given: Mapping[str, str | None], directory: str, hos
     if shape.tasks == shape.nodes * shape.tasks_per_node:
         times = f"(x{shape.nodes})" if shape.nodes > 1 else ""
         found["SLURM_TASKS_PER_NODE"] = f"{shape.tasks_per_node}{times}"
+    if shape.cpus is not None:
+        found["SLURM_CPUS_ON_NODE"] = str(shape.cpus)
+        found["SLURM_JOB_CPUS_PER_NODE"] = f"{shape.cpus}(x{shape.nodes})" if shape.nodes > 1 else str(shape.cpus)
     for option in ("ntasks-per-node", "cpus-per-task", "cpus-per-gpu", "gpus", "gpus-per-node", "gpus-per-task"):
         if value := given.get(option):
             found[f"SLURM_{option.upper().replace('-', '_')}"] = value
     for option, variable in (("mem", "NODE"), ("mem-per-cpu", "CPU"), ("mem-per-gpu", "GPU")):
-        if given.get(option) and shape.memory:
-            found[f"SLURM_MEM_PER_{variable}"] = given[option] or ""
+        if (text := given.get(option)) and shape.memory:
+            found[f"SLURM_MEM_PER_{variable}"] = str(values.parse_memory(text))
     return found

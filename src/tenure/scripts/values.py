@@ -171,6 +171,7 @@ def _between_commas(text: str) -> list[str]:
 
 
 _FILE_LETTERS = "AajJNnstuxb%"
+_MAX_WIDTH = 10
 
 
 def check_file(text: str) -> str:
@@ -188,5 +189,7 @@ def check_file(text: str) -> str:
             raise ValueError(
                 f"there is no pattern %{letter}; there are " + " ".join(f"%{one}" for one in _FILE_LETTERS)
             )
+        if int("0" + rest[: match.start(1)] if match else "0") > _MAX_WIDTH:
+            raise ValueError(f"a number has at most {_MAX_WIDTH} digits, as in %{_MAX_WIDTH}j")
         rest = rest[match.end() :] if match else ""
     return text
