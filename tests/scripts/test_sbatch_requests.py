@@ -366,6 +366,22 @@ def test_a_command_keeps_its_words_and_takes_others_of_sbatch() -> None:
     assert made.origins["priority"] == "--nice=5 (command line)"
 
 
+def test_origins_of_job_files_and_commands(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENURE_BUDGET", "lab/speech")
+    (here / "job.toml").write_text('command = ["true"]\npriority = 3\ngpus = 2\n')
+    made = prepare(options("--gpus 4 job.toml"), Lab())
+    assert {name: made.origins[name] for name in ("budget", "gpus", "priority")} == {
+        "budget": "TENURE_BUDGET",
+        "gpus": "command line",
+        "priority": "job.toml",
+    }
+    assert made.differs == [] and made.body["budget"] == "lab/speech"
+    assert prepare(options("--budget lab --priority 1 true"), None).origins == {
+        "budget": "command line",
+        "priority": "command line",
+    }
+
+
 def test_after_two_dashes_stands_a_command(here: Path) -> None:
     script = here / "run.sh"
     script.write_text("#!/bin/sh\n")

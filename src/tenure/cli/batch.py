@@ -60,8 +60,7 @@ def prepare(options: JobOptions, site: Site | None) -> Prepared:
         typed = [_typed(text) for text in options.sbatch or ()]
         script = _script(options)
         if script is None and not typed:
-            made = Prepared(options.request())
-            made.origins = {name: "command line or job file" for name in options.plain_values() if name in made.body}
+            made = _plain(options)
         elif script is None:
             made = _command(options, convert(merged((), typed), site))
         else:
@@ -98,13 +97,28 @@ def _script(options: JobOptions) -> Script | None:
         raise CliError(f"script = {words[0]}: {error.strerror}") from error
 
 
+def _plain(options: JobOptions) -> Prepared:
+    """A command or a job file, in our own words only."""
+    body = options.request()
+    first = (options.words or [""])[0]
+    origins = {name: first for name in body if name != "env"} if first.endswith(".toml") else {}
+    if os.environ.get("TENURE_BUDGET"):
+        origins["budget"] = "TENURE_BUDGET"
+    return Prepared(body, origins | dict.fromkeys(_told(options), "command line"))
+
+
+def _told(options: JobOptions) -> set[str]:
+    """Fields that the command line says."""
+    return {name for name, value in options.plain_values().items() if value is not None}
+
+
 def _command(options: JobOptions, made: Converted) -> Prepared:
     """A command, not a script, with options of sbatch that have no other name here."""
     for name, given in made.given.items():
         if name in _SCRIPTS_ONLY:
             raise given.error(f"it is for batch scripts, and this is a command: {_SCRIPTS_ONLY[name]}")
     body = options.request()
-    told = {name for name, value in options.plain_values().items() if value is not None}
+    told = _told(options)
     origins = dict.fromkeys(told, "command line")
     for name, one in made.fields.items():
         if name == "labels":
@@ -116,8 +130,7 @@ def _command(options: JobOptions, made: Converted) -> Prepared:
 
 def _batch(options: JobOptions, script: Script, typed: list[Given], site: Site | None) -> Prepared:
     ours = _options_of(script.tenure)
-    above = {name for one in (ours, options) for name, value in one.plain_values().items() if value is not None}
-    made = convert(merged(script.sbatch, typed), site, above)
+    made = convert(merged(script.sbatch, typed), site, _told(ours) | _told(options))
     fields = _layers(options, script, ours, made)
     wishes = [*made.fields["labels"].value] if "labels" in made.fields else []
     body = {name: one.value for name, one in fields.items()}
@@ -156,8 +169,8 @@ def _options_of(given: Iterable[Given]) -> JobOptions:
 def _layers(options: JobOptions, script: Script, ours: JobOptions, made: Converted) -> dict[str, Field]:
     """Each field from the best place that says it: defaults, #SBATCH, #TENURE, the command line."""
     fields = {"name": Field(script.name, "the script's name")}
-    if "TENURE_BUDGET" in os.environ:
-        fields["budget"] = Field(os.environ["TENURE_BUDGET"], "TENURE_BUDGET")
+    if budget := os.environ.get("TENURE_BUDGET"):
+        fields["budget"] = Field(budget, "TENURE_BUDGET")
     sbatch = {name: one for name, one in made.fields.items() if name != "labels"}
     fields |= {name: one for name, one in sbatch.items() if not one.typed}
     said = {_FIELD_OF.get(one.name, one.name.replace("-", "_")): one for one in script.tenure}

@@ -93,8 +93,8 @@ class JobOptions:
             body = read_job_file(Path(words.pop(0)))
         if words:
             body["command"] = command_words(words)
-        if "TENURE_BUDGET" in os.environ:
-            body["budget"] = os.environ["TENURE_BUDGET"]
+        if budget := os.environ.get("TENURE_BUDGET"):
+            body["budget"] = budget
         for field, value in self.plain_values().items():
             if value is not None:
                 body[field] = value
