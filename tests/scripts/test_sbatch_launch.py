@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -158,6 +159,54 @@ def test_files_that_cannot_be_opened_end_it_before_the_script(shell: list[str], 
 def test_which_scripts_call_srun(line: str, found: str | None) -> None:
     called = launch.calls(read(f"#!/bin/bash\n{line}\n".encode(), "job.sh", {}), "srun", "mpirun")
     assert called == ((found, 2) if found else None)
+
+
+@pytest.mark.parametrize(
+    ("warning", "sent", "code", "after"),
+    [
+        ("SIGUSR2", signal.SIGUSR2, 0, "after 7\n"),
+        ("", signal.SIGTERM, -signal.SIGTERM, ""),
+        ("SIGUSR2", signal.SIGTERM, -signal.SIGTERM, ""),
+        ("SIGTERM", signal.SIGTERM, -signal.SIGTERM, ""),
+    ],
+)
+def test_srun_passes_warnings_on(tmp_path: Path, warning: str, sent: signal.Signals, code: int, after: str) -> None:
+    """A warning for the tasks is no matter of the script; SIGTERM ends it when they have ended."""
+    task = f"trap 'echo saved; exit 7' {sent.name}; echo up; while :; do sleep 0.01; done"
+    (tmp_path / "task").write_text(task)
+    script = read(b"#!/bin/bash\nsrun -n1 bash task\necho after $?\n", "job.sh", {})
+    command = launch.command(script, [], {"SLURM_NTASKS": "1", "each": "1"})
+    env = {"PATH": os.environ["PATH"], **JOB, launch.SCRIPT: script.text, launch.SRUN: srun.function(warning)}
+    with subprocess.Popen(command, env=env, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "up\n"
+        process.send_signal(sent)
+        assert process.stdout.read() == f"saved\n{after}"
+        assert process.wait(timeout=60) == code
+
+
+def test_srun_leaves_the_traps_of_the_script(tmp_path: Path) -> None:
+    body = "trap 'echo mine; exit 4' TERM\nsrun true\nkill -TERM $$\nsleep 60"
+    script = read(f"#!/bin/bash\n{body}\n".encode(), "job.sh", {})
+    env = {"PATH": os.environ["PATH"], **JOB, launch.SCRIPT: script.text, launch.SRUN: srun.function("SIGUSR1")}
+    command = launch.command(script, [], {})
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.returncode, done.stderr) == ("mine\n", 4, "")
+
+
+def test_srun_has_files_of_its_own_for_each_task(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    body = (
+        "srun -n2 --output %x-%3j-%t-%N.txt --mpi=none bash -c 'echo out; echo err >&2'\n"
+        "srun -n1 -D sub -o o -e e bash -c 'echo out; echo err >&2'; srun -n1 -o no/x true; echo $?"
+    )
+    script = read(f"#!/bin/bash\n{body}\n".encode(), "job.sh", {})
+    command = launch.command(script, [], {"SLURM_NTASKS": "2", "each": "1"})
+    env = {"PATH": os.environ["PATH"], **JOB, launch.SCRIPT: script.text, launch.SRUN: srun.function()}
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "1\n"
+    for task in (0, 1):
+        assert (tmp_path / f"nm-014-{task}-n1.txt").read_text() == "out\nerr\n"
+    assert (tmp_path / "sub" / "o").read_text() == "out\n" and (tmp_path / "sub" / "e").read_text() == "err\n"
 
 
 def test_srun_waits_for_its_tasks_when_a_warning_comes(tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ def _launch(body: dict[str, Any], script: Script, arguments: list[str], made: Co
     body["command"] = launch.command(script, arguments, said)
     body["env"][launch.SCRIPT] = script.text
     if alone and script.shell == "bash" and launch.calls(script, "srun"):
-        body["env"][launch.SRUN] = srun.function()
+        body["env"][launch.SRUN] = srun.function(made.for_tasks if body.get("warn_signal") == made.for_tasks else "")
 
 
 def _where_it_runs(script: Script, body: Mapping[str, Any], made: Converted) -> list[str]:

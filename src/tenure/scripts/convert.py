@@ -43,7 +43,10 @@ class Field:
 
 @dataclass
 class Converted:
-    """``notes`` are for people. ``files``: out, err, in and mode of sbatch. ``differs``: options to tell about once."""
+    """``notes`` are for people. ``files``: out, err, in and mode of sbatch. ``differs``: options to tell about once.
+
+    ``for_tasks``: a warning that is for what srun starts, not for the script.
+    """
 
     fields: dict[str, Field] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -51,6 +54,7 @@ class Converted:
     differs: list[str] = field(default_factory=list)
     shape: Shape = field(default_factory=Shape)
     export: values.Export | None = None
+    for_tasks: str = ""
     given: Mapping[str, Given] = field(default_factory=dict)
 
     def note(self, given: Given, text: str) -> None:
@@ -205,7 +209,8 @@ def _signal(made: Converted, given: Given, _site: Site | None) -> None:
     if seconds is not None:
         _set(made, given, "grace", f"{seconds}s")
     if "B" not in (given.value or "").rpartition(":")[0].upper():
-        made.note(given, "it goes to the script's own process, as with B:; let the script pass it on, or use exec")
+        made.for_tasks = name
+        made.note(given, "what srun starts hears it, and without srun the script itself: pass it on, or use exec")
 
 
 def _requeue(made: Converted, given: Given, _site: Site | None) -> None:
