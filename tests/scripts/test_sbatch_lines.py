@@ -101,6 +101,8 @@ def test_lines_for_us() -> None:
         ),
         ("#TENURE min-runtime=2h", "min-runtime: write --min-runtime=2h"),
         ("#TENURE -m 2h", "-m: #TENURE lines take the long options"),
+        ("#TENURE \\", "job.sh line 2: '': #TENURE lines take the long options"),
+        ("#TENURE =2h", "job.sh line 2: '=2h': #TENURE lines take the long options"),
         ("#TENURE --json", "--json: #TENURE lines take the long options"),
         ("#TENURE --budget --resumable", "--budget: it needs a value"),
         ("#TENURE --resumable=yes", "--resumable = yes: it takes no value"),

@@ -209,7 +209,8 @@ def tenure_options(given: Sequence[Word], known: Mapping[str, Takes]) -> Iterato
         name, equals, value = word.text.removeprefix("--").partition("=")
         takes = known.get(name)
         if takes is None or not word.text.startswith("--"):
-            raise ScriptError(word.place, word.text.partition("=")[0], None, _tenure_fix(word.text, name, known))
+            said = word.text.partition("=")[0] or repr(word.text)
+            raise ScriptError(word.place, said, None, _tenure_fix(word.text, name, known))
         if takes is Takes.NOTHING and equals:
             raise ScriptError(word.place, f"--{name}", value, "it takes no value")
         if takes is Takes.VALUE and not equals:
