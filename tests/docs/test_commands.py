@@ -67,7 +67,7 @@ def _check(words: list[str], where: str) -> None:
         word = rest.pop(0)
         if word in {"--", "..."}:
             return
-        if word.startswith("-"):
+        if word.startswith("-") and word != "-":
             rest = _check_option(command, word, rest, where)
         elif hasattr(command, "commands"):
             if word.isupper():

@@ -11,6 +11,7 @@ from tenure import units
 from tenure.api.models import AttemptView, JobDetail, ReservationView
 from tenure.cli import render
 from tenure.config.ranges import fold
+from tenure.scripts.launch import shown
 
 _WIDTH = 14
 _NAMED = 3
@@ -31,7 +32,7 @@ def job_lines(job: JobDetail, now: int) -> Iterator[str]:
     for role in job.roles:
         size = f"{role.replicas} x ({role.gpus} GPUs, {render.number(role.cpus)} CPUs, "
         size += f"{units.format_memory(role.memory_mib)})"
-        yield _line(f"role {role.name}", escape(f"{size}  {shlex.join(role.command)}"))
+        yield _line(f"role {role.name}", escape(f"{size}  {shlex.join(shown(role.command) or role.command)}"))
     yield _line("cluster", escape(", ".join(job.clusters)))
     if job.labels:
         wishes = [

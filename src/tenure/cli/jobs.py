@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tenure.cli import batch, submission
+from tenure.cli.batch import Prepared
 from tenure.cli.context import FOLLOWING_S, JobArgument, JobArguments, Json, connect, job_id, print_json
 from tenure.cli.errors import CliError, Exit, report
 from tenure.cli.options import JobOptions, takes
@@ -19,19 +21,54 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the job's numb
 
 
 @takes(JobOptions)
-def submit(options: JobOptions, quiet: Quiet = False, json: Json = False) -> None:
-    """Submit a job: a command, or a job file.
+def submit(
+    options: JobOptions,
+    quiet: Quiet = False,
+    json: Json = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the request and what said so; submit nothing.")
+    ] = False,
+) -> None:
+    """Submit a job: a command, a batch script with #SBATCH or #TENURE lines, or a job file.
 
     Options come before the command. What a cluster decides for you is said with what it means.
     """
-    with connect() as client:
-        done = client.submit(options.request())
+    made = _prepared(options, dry_run=dry_run)
+    if dry_run or made.dry_run:
+        _show(made, json=json)
+        return
+    with connect() as client, submission.refusals_with_origin(made):
+        done = client.submit(made.body)
     if json:
         print_json(done)
-    elif quiet:
+    elif quiet or made.quiet:
         print(done.job.id)
     else:
         _say(done)
+
+
+def _prepared(options: JobOptions, *, dry_run: bool = False) -> Prepared:
+    """The request, and on stderr what there is to know about it."""
+    from tenure.client import TenureError, Unreachable
+
+    try:
+        with connect() as client:
+            made = batch.prepare(options, submission.ServerSite(client))
+    except (Unreachable, TenureError):
+        if not dry_run:
+            raise
+        made = batch.prepare(options, None)
+        made.notes.append("no server was asked: names of budgets and labels are taken as they are")
+    submission.say_notes(made)
+    return made
+
+
+def _show(made: Prepared, *, json: bool) -> None:
+    if json:
+        print_json(submission.dry_run(made))
+        return
+    for line in submission.dry_run_lines(made):
+        print(line)
 
 
 def _say(done: Submitted) -> None:
@@ -62,8 +99,9 @@ def run(
     """
     from tenure.cli.follow import Session
 
-    with connect(FOLLOWING_S) as client:
-        done = client.submit(options.request())
+    made = _prepared(options)
+    with connect(FOLLOWING_S) as client, submission.refusals_with_origin(made):
+        done = client.submit(made.body)
         session = Session(client, done.job, quiet=quiet)
         if not quiet:
             session.say_submitted(done)

@@ -8,6 +8,7 @@ import shutil
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -15,6 +16,7 @@ import typer
 
 from tenure.cli.context import complete_budgets
 from tenure.cli.errors import CliError
+from tenure.scripts.table import Takes
 
 PASSED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "LD_LIBRARY_PATH", "PYTHONPATH", "LANG")
 """Variables that a job gets from the shell that submits it, unless ``--clean-env``."""
@@ -28,7 +30,11 @@ class JobOptions:
 
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[JOB.toml] [--] COMMAND...", help="A command, or a job file.", show_default=False),
+        typer.Argument(
+            metavar="[JOB.toml|SCRIPT] [--] COMMAND...",
+            help="A command, a batch script with its arguments (- reads it from here), or a job file.",
+            show_default=False,
+        ),
     ] = None
     budget: Annotated[
         Text,
@@ -36,8 +42,7 @@ class JobOptions:
             "--budget",
             "-b",
             metavar="PATH",
-            envvar="TENURE_BUDGET",
-            help="Who is charged, like lab/vision.",
+            help="Who is charged, like lab/vision [TENURE_BUDGET].",
             autocompletion=complete_budgets,
         ),
     ] = None
@@ -74,6 +79,11 @@ class JobOptions:
     hold: Annotated[bool, typer.Option("--hold", help="Do not start before `tenure release`.")] = False
     key: Annotated[Text, typer.Option(metavar="KEY", help="Submitting twice with one key creates one job.")] = None
     user: Annotated[Text, typer.Option(metavar="NAME", help="For somebody else (administrators).")] = None
+    wrap: Annotated[Text, typer.Option(metavar="TEXT", help="Run this line as a script of /bin/sh.")] = None
+    script: Annotated[bool, typer.Option("--script", hidden=True)] = False
+    """The command is a batch script, which aliases found out."""
+    sbatch: Annotated[list[str] | None, typer.Option("--sbatch", hidden=True)] = None
+    """Options of sbatch, as NAME or NAME=VALUE: aliases put them here."""
 
     def request(self) -> dict[str, Any]:
         """The request's JSON: the job file, with options over it. Raises CliError."""
@@ -82,21 +92,30 @@ class JobOptions:
         if words and words[0].endswith(".toml") and Path(words[0]).is_file():
             body = read_job_file(Path(words.pop(0)))
         if words:
-            body["command"] = _command(words)
-        for field, value in self._plain_values().items():
+            body["command"] = command_words(words)
+        if budget := os.environ.get("TENURE_BUDGET"):
+            body["budget"] = budget
+        for field, value in self.plain_values().items():
             if value is not None:
                 body[field] = value
-        for field, wishes, required in (("require", self.require, True), ("prefer", self.prefer, False)):
-            for wish in wishes or ():
-                body.setdefault("labels", []).append(_label(field, wish, required))
+        if wishes := self.labels():
+            body.setdefault("labels", []).extend(wishes)
         body.setdefault("workdir", str(Path.cwd()))
-        passed = {} if self.clean_env else {name: os.environ[name] for name in PASSED if name in os.environ}
+        passed = {} if self.clean_env else passed_variables()
         given = body.get("env", {})
         if isinstance(given, dict):
-            body["env"] = {**passed, **given, **dict(_variable(text) for text in self.env or ())}
+            body["env"] = {**passed, **given, **self.variables()}
         return body
 
-    def _plain_values(self) -> dict[str, Any]:
+    def labels(self) -> list[dict[str, Any]]:
+        wishes = [_label("require", wish, True) for wish in self.require or ()]
+        return wishes + [_label("prefer", wish, False) for wish in self.prefer or ()]
+
+    def variables(self) -> dict[str, str]:
+        return dict(_variable(text) for text in self.env or ())
+
+    def plain_values(self) -> dict[str, Any]:
+        """What is simply a field of the request; None was not given."""
         return {
             "budget": self.budget,
             "gpus": _number(self.gpus),
@@ -118,6 +137,28 @@ class JobOptions:
             "client_key": self.key,
             "user": self.user,
         }
+
+
+@cache
+def _hints() -> dict[str, Any]:
+    return get_type_hints(JobOptions, include_extras=True)
+
+
+def spellings(field: str) -> dict[str, Takes]:
+    """Long names of a field's option, with what they take; nothing for what is not to be typed."""
+    hints = _hints()
+    declared = hints[field].__metadata__[0]
+    if not hasattr(declared, "param_decls") or declared.hidden or field == "words":
+        return {}
+    flag = hints[field].__origin__ in (bool, bool | None)
+    # Inside of Annotated typer takes the first name for a default.
+    given = [one for one in (declared.default, *(declared.param_decls or ())) if isinstance(one, str)]
+    names = [name for one in given for name in one.split("/") if name.startswith("--")]
+    return dict.fromkeys(names or [f"--{field.replace('_', '-')}"], Takes.NOTHING if flag else Takes.VALUE)
+
+
+def passed_variables() -> dict[str, str]:
+    return {name: os.environ[name] for name in PASSED if name in os.environ}
 
 
 def takes(options: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -208,7 +249,7 @@ def _variable(text: str) -> tuple[str, str]:
     return name, os.environ[name]
 
 
-def _command(words: list[str]) -> list[str]:
+def command_words(words: list[str]) -> list[str]:
     """The command, where a script of this directory needs no ``./``. Raises CliError for one that cannot run."""
     first = Path(words[0])
     if "/" in words[0] or shutil.which(words[0]) is not None or not first.is_file():
