@@ -12,11 +12,11 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
-from support.slurm import PATIENCE_S, SlurmCluster, free_ports
+import pytest
+from support.slurm import PATIENCE_S, SlurmCluster, free_ports, missing
 
 HOW = "apt-get install --no-install-recommends slurmdbd slurm-wlm-mysql-plugin mariadb-server-core mariadb-client-core"
 _SLURMDBD = """AuthType=auth/munge
@@ -106,15 +106,19 @@ class AccountedCluster(SlurmCluster):
             )
 
 
-def wait_for(done: Callable[[], bool], what: str) -> None:
-    """Bounded. Raises TimeoutError."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not done():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{what}: not after {PATIENCE_S} s")
-        time.sleep(0.05)
-
-
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def accounted(base: Path, nodes: int = 4, conf: str = "") -> Iterator[AccountedCluster]:
+    """For fixtures, as ``support.slurm.cluster``."""
+    why = missing() or accounting_missing()
+    if why:
+        (pytest.fail if os.environ.get("CI") and os.geteuid() == 0 else pytest.skip)(why)
+    made = AccountedCluster(base, nodes, conf=conf)
+    try:
+        made.up()
+        yield made
+    finally:
+        made.down()

@@ -126,14 +126,15 @@ _STYLES = {"must": "bold red", "should": "yellow", "cannot tell": "cyan", "fine"
 
 
 def _show(findings: Sequence[Finding]) -> None:
-    from rich.markup import escape
+    """One line for each; of what is fine only what it is."""
     from rich.text import Text
 
     from tenure.cli import render
+    from tenure.slurm import Level
 
-    table = render.table("LEVEL", "CODE", "FOUND", "WANTED", "WHY", "WRITE", fold=("FOUND", "WANTED", "WHY", "WRITE"))
     for one in findings:
-        level = Text(str(one.level), style=_STYLES[one.level])
-        cells = (one.found, one.wanted, one.why, one.line)
-        table.add_row(level, one.code, *(escape(cell) for cell in cells))
-    render.output().print(table)
+        line = Text(f"{one.level:<12}", style=_STYLES[one.level]) + Text(f"{one.code}: {one.found}")
+        if one.level is not Level.FINE:
+            line += Text(f"; wanted: {one.wanted}. {one.why[:1].upper()}{one.why[1:]}.")
+            line += Text(f" Write: {one.line}" if one.line else "", style="bold")
+        render.output().print(line, soft_wrap=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
-MAX_NAMES = 65_536
+MAX_NAMES = 16_384
 """Names that one host list may stand for."""
 PARENT = -1
 """The share of an association that says ``parent``."""
@@ -234,9 +235,11 @@ def _expand_one(text: str) -> Iterator[str]:
             yield text
         return
     before, inside, after = match.groups()
-    for number in _numbers(inside):
-        for rest in _expand_one(after) if after else [""]:
-            yield f"{before}{number}{rest}"
+    # Once, not for each number: an end that stands for nothing would be looked for over and over.
+    ends = list(islice(_expand_one(after), MAX_NAMES)) if after else [""]
+    for number in _numbers(inside) if ends else ():
+        for end in ends:
+            yield f"{before}{number}{end}"
 
 
 def _numbers(text: str) -> Iterator[str]:
