@@ -218,11 +218,12 @@ def _hosts(
         else:
             labels = _labels(node, places.get(node.name, {}), notes)
             hosts.append(Host(node.name, node.gpu_count, node.cpus * 1000, node.mem, labels))
-    kinds = sorted({kind for node in members if node.name in seen for kind, _ in node.gpus})
+    kept = {host.name for host in hosts}
+    kinds = sorted({kind for node in members if node.name in kept for kind, _ in node.gpus})
     if len(kinds) > 1:
         shown = ", ".join(kind or "(no type)" for kind in kinds)
         notes.append(f"partition {partition}: GPUs of several types ({shown}); make a cluster of each")
-    away = [node for node in members if node.name in seen and node.states & {"DOWN", "DRAIN", "FAIL", "FUTURE"}]
+    away = [node for node in members if node.name in kept and node.states & {"DOWN", "DRAIN", "FAIL", "FUTURE"}]
     if away:
         notes.append(f"partition {partition}: down or drained now: {_folded(away)}")
     return hosts
