@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 from support.slurm import SlurmCluster
-
 from tenure.slurm import reading
 from tenure.slurm.site import Site
 

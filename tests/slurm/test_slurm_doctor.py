@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -13,10 +14,14 @@ from pathlib import Path
 
 import pytest
 from slurm_kit import PLUGIN, levels, site, tenure
-from support.slurm import SlurmCluster, cluster
 
-from tenure.slurm import Commands, Finding, Site, examine, read_site
-from tenure.slurm.reading import SlurmUser
+from support.slurm import SlurmCluster, cluster
+from tenure.slurm import CommandFailed, Commands, Finding, Site, examine, read_site
+from tenure.slurm.check_settings import PROMPT
+from tenure.slurm.reading import Partition, SlurmUser
+
+ROOT = Path(__file__).resolve().parents[2]
+CODES = re.compile(r"`(\w+)`")
 
 GOOD = {"operator", "version", "auth", "clock", "scheduler_type", "batch_sched_delay", "kill_wait", "min_job_age"}
 
@@ -107,6 +112,9 @@ def test_machines() -> None:
     assert found(looked_at, "node_versions").level == "should"
     looked_at.nodes = tuple(replace(node, gpus=()) for node in looked_at.nodes)
     assert found(looked_at, "gpus").level == "must"
+    for limit, level in (("02:00:00", "should"), ("2-00:00:00", "fine"), ("UNLIMITED", "fine"), ("?", "cannot tell")):
+        looked_at.partitions = (Partition("gpu", True, {"maxtime": limit}),)
+        assert found(looked_at, "max_time").level == level
     looked_at.clock_off = -4
     assert found(looked_at, "clock").found == "slurmctld's clock is 4 s behind"
 
@@ -139,6 +147,15 @@ def test_the_plugins_own_lists() -> None:
     both = {finding.code: finding for finding in examine(looked_at, ["gpu", "cpu"])}
     assert both["plugin_partitions"].level == "should"
     assert both["plugin_partitions"].line.endswith('{ "gpu", "cpu" }')
+
+
+def test_the_page_has_every_code() -> None:
+    source = "".join(path.read_text("utf-8") for path in (ROOT / "src/tenure/slurm").glob("*.py"))
+    known = set(re.findall(r'Finding\(\s*"(\w+)"', source)) | {name for name, *_ in PROMPT}
+    known |= {f"read_{what}" for what in re.findall(r'_try\(\s*site, "(\w+)"', source)} - {"read_config"}
+    page = (ROOT / "docs/slurm-site.md").read_text("utf-8")
+    told = {code for line in page.splitlines() if line.startswith("| `") for code in CODES.findall(line.split("|")[1])}
+    assert told == known
 
 
 # ---- on real clusters
@@ -212,6 +229,20 @@ def test_real_settings(case: tuple[SlurmCluster, dict[str, str], int]) -> None:
 @pytest.fixture
 def lone(tmp_path: Path) -> Iterator[SlurmCluster]:
     yield from cluster(tmp_path, nodes=1)
+
+
+def test_a_slurm_that_does_not_answer_is_not_waited_for(lone: SlurmCluster, tmp_path: Path) -> None:
+    commands = Commands(environment=lone.env)
+    controller = int((tmp_path / "run" / "slurmctld.pid").read_text())
+    os.kill(controller, signal.SIGSTOP)
+    try:
+        with pytest.raises(CommandFailed, match=r"scontrol show config did not end within 0\.5 s"):
+            commands.run("scontrol", "show", "config", timeout_s=0.5)
+    finally:
+        os.kill(controller, signal.SIGCONT)
+    with pytest.raises(CommandFailed, match="invalid entity"):
+        commands.run("scontrol", "show", "nonsense")
+    assert read_site(commands).cluster == "tenure"
 
 
 def test_bare_count_nobody_and_no_slurm(lone: SlurmCluster, tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from slurm_kit import PLUGIN, levels, tenure
+
 from support.slurm import SlurmCluster, cluster
 
 CONF = """JobSubmitPlugins=lua

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from support.slurm import PATIENCE_S, SlurmCluster, free_ports, missing
 
 HOW = "apt-get install --no-install-recommends slurmdbd slurm-wlm-mysql-plugin mariadb-server-core mariadb-client-core"

@@ -7,10 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tenure.config.ranges import fold
+from tenure.core.model import Cluster
 from tenure.slurm.findings import Finding, Level
 from tenure.slurm.reading import Node, Partition
 from tenure.slurm.site import Site
+from tenure.units import UnitError, format_duration, parse_duration
 
+_LONGEST = Cluster("", ()).min_runtime_max
 _GONE = frozenset({"DOWN", "NOT_RESPONDING", "FAIL", "UNKNOWN"})
 _BROKEN_GRES = re.compile(r"gres/gpu|invalid.*gres", re.IGNORECASE)
 
@@ -50,10 +53,24 @@ def _partition(site: Site, partition: Partition) -> Iterable[Finding]:
         why = "Tenure places by the GPU: EXCLUSIVE gives a job whole hosts, FORCE lets jobs share cores"
         line = f"PartitionName={partition.name} ... OverSubscribe=NO"
         yield Finding("over_subscribe", Level.SHOULD, f"{partition.name}: {sharing}", "NO", why, line)
-    if (limit := partition.text("MaxTime")) not in ("UNLIMITED", "INFINITE", ""):
-        why = "Slurm ends a job at its time limit, protected or not; Tenure knows limits as a job's timeout"
-        found = f"{partition.name}: {limit}"
-        yield Finding("max_time", Level.FINE, found, "8 h or more, the longest min_runtime", why)
+    yield from _max_time(partition)
+
+
+def _max_time(partition: Partition) -> Iterable[Finding]:
+    limit = partition.text("MaxTime")
+    found, wanted = (
+        f"{partition.name}: {limit or 'none'}",
+        f"{format_duration(_LONGEST)} or more, the longest min_runtime",
+    )
+    why = "Slurm ends a job at its time limit, protected or not"
+    try:
+        enough = limit in ("UNLIMITED", "INFINITE", "") or parse_duration(limit) >= _LONGEST
+    except UnitError:
+        yield Finding("max_time", Level.CANNOT_TELL, found, wanted, why)
+        return
+    level = Level.FINE if enough else Level.SHOULD
+    line = "" if enough else f"PartitionName={partition.name} ... MaxTime=UNLIMITED"
+    yield Finding("max_time", level, found, wanted, why, line)
 
 
 def _counts(name: str, members: Sequence[Node]) -> Finding:

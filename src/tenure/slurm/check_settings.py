@@ -14,7 +14,7 @@ from tenure.slurm.site import Site
 KILL_WAIT_S = 10
 DEPTH = 1000
 _KILL_TIMEOUT_S = Cluster("", ()).kill_timeout // SECOND
-_PROMPT = (
+PROMPT = (
     # name, Slurm's default, the most that is fine, what to write, why
     ("batch_sched_delay", 3, 0, 0, "batch jobs wait up to this many seconds before Slurm looks at them"),
     ("sched_interval", 60, 2, 1, "what did not start at once waits for the next look, this many seconds apart"),
@@ -53,7 +53,7 @@ def _scheduler(site: Site, chosen: Sequence[str]) -> Iterable[Finding]:
 def _parameters(settings: Settings) -> Iterable[Finding]:
     given = dict(word.strip().partition("=")[::2] for word in settings.text("SchedulerParameters").split(",") if word)
     line = _line(given)
-    for name, default, most, write, why in _PROMPT:
+    for name, default, most, write, why in PROMPT:
         value = _whole(given.get(name), default)
         level = Level.FINE if value <= most else Level.SHOULD
         found = f"{name}={value}" + ("" if name in given else " (default)")
@@ -71,7 +71,7 @@ def _parameters(settings: Settings) -> Iterable[Finding]:
 
 def _line(given: dict[str, str]) -> str:
     """The site's own parameters with ours."""
-    ours = {name: str(write) for name, _, _, write, _ in _PROMPT} | {"default_queue_depth": "10000"}
+    ours = {name: str(write) for name, _, _, write, _ in PROMPT} | {"default_queue_depth": "10000"}
     kept = {name: value for name, value in given.items() if name not in ("defer", "defer_batch")}
     both = kept | ours
     return "SchedulerParameters=" + ",".join(f"{name}={value}" if value else name for name, value in both.items())
