@@ -35,6 +35,19 @@ def site(config: str = "config", **changed: str) -> Site:
     )
 
 
+def as_user(cluster: SlurmCluster, user: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command of somebody who is not root."""
+    return subprocess.run(
+        (*becoming(user), *words), env=cluster.env, cwd="/", capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def becoming(user: str) -> tuple[str, ...]:
+    """Words before a command. The user may look into pytest's directories, which are their owner's alone."""
+    caps = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
+    return ("setpriv", f"--reuid={user}", "--regid=nogroup", "--clear-groups", *caps)
+
+
 def tenure(cluster: SlurmCluster, *words: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
     """``tenure slurm ...`` beside a cluster."""
     env = {**cluster.env, **({"PATH": path} if path is not None else {})}
