@@ -12,6 +12,7 @@ from tenure.slurm import reading
 from tenure.slurm.site import Site
 
 RECORDED = Path(__file__).with_name("recorded")
+SOURCES = str(Path(reading.__file__).resolve().parents[2])
 PLUGIN = Path(__file__).resolve().parents[2] / "packaging" / "slurm" / "job_submit.lua"
 
 
@@ -37,9 +38,9 @@ def site(config: str = "config", **changed: str) -> Site:
 
 def as_user(cluster: SlurmCluster, user: str, *words: str) -> subprocess.CompletedProcess[str]:
     """A command of somebody who is not root."""
-    return subprocess.run(
-        (*becoming(user), *words), env=cluster.env, cwd="/", capture_output=True, text=True, timeout=60, check=False
-    )
+    env = {**cluster.env, "PYTHONPATH": SOURCES}
+    command = (*becoming(user), *words)
+    return subprocess.run(command, env=env, cwd="/", capture_output=True, text=True, timeout=60, check=False)
 
 
 def becoming(user: str) -> tuple[str, ...]:
@@ -50,7 +51,7 @@ def becoming(user: str) -> tuple[str, ...]:
 
 def tenure(cluster: SlurmCluster, *words: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
     """``tenure slurm ...`` beside a cluster."""
-    env = {**cluster.env, **({"PATH": path} if path is not None else {})}
+    env = {**cluster.env, "PYTHONPATH": SOURCES, **({"PATH": path} if path is not None else {})}
     command = (sys.executable, "-m", "tenure", "slurm", *words)
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
 

@@ -13,10 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from slurm_kit import PLUGIN, levels, site, tenure
 
 from support.slurm import SlurmCluster, cluster
-from tenure.slurm import CommandFailed, Commands, Finding, Site, examine, read_site
+from tenure.slurm import CommandFailed, Commands, Finding, Site, counted, examine, read_site
 from tenure.slurm.check_settings import PROMPT
 from tenure.slurm.reading import Partition, SlurmUser
 
@@ -147,6 +149,22 @@ def test_the_plugins_own_lists() -> None:
     both = {finding.code: finding for finding in examine(looked_at, ["gpu", "cpu"])}
     assert both["plugin_partitions"].level == "should"
     assert both["plugin_partitions"].line.endswith('{ "gpu", "cpu" }')
+
+
+_KEYS = sorted(site().settings.values)
+
+
+@given(
+    st.dictionaries(st.sampled_from(_KEYS), st.one_of(st.sampled_from(["0", "5 sec", "a=b,c", "(null)"]), st.text())),
+    st.text(),
+    st.text(),
+)
+def test_whatever_is_set_there_is_an_opinion(changed: dict[str, str], gres: str, plugin: str) -> None:
+    looked_at = site(**changed)
+    looked_at.files = {"gres.conf": gres, "cgroup.conf": gres, "job_submit.lua": f"tenure_submit {plugin}"}
+    findings = examine(looked_at)
+    assert all(finding.code and finding.wanted and finding.why for finding in findings)
+    assert counted(findings).endswith(" fine")
 
 
 def test_the_page_has_every_code() -> None:

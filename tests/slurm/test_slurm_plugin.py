@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -123,3 +124,12 @@ def test_the_doctor_knows_it(lab: SlurmCluster) -> None:
     assert (told["job_submit"], told["plugin_partitions"], told["plugin_uids"]) == ("fine", "fine", "fine")
     told = levels(tenure(lab, "doctor", "--json", "--partition", "cpu", "--user", "nobody"))
     assert (told["plugin_partitions"], told["plugin_uids"]) == ("should", "must")
+
+
+def test_the_doctor_needs_no_rights_to_look(lab: SlurmCluster) -> None:
+    done = as_user(lab, SOMEBODY, sys.executable, "-m", "tenure", "slurm", "doctor", "--json", "--partition", "gpu")
+    told = levels(done)
+    assert told["operator"] == "must"  # neither SlurmUser nor an operator
+    assert not [code for code in told if code.startswith("read_")]
+    assert told["job_submit"] == "fine"
+    assert done.returncode == 1

@@ -154,13 +154,20 @@ def _accounting(settings: Settings) -> Iterable[Finding]:
         yield Finding("gpu_accounting", level, settings.text("AccountingStorageTRES"), "gres/gpu in it", why, line)
     elif done == "jobcomp/filetxt":
         place = settings.text("JobCompLoc")
-        readable = os.access(place, os.R_OK) and Path(place).is_file()
+        readable = _readable(place)
         level = Level.FINE if readable else Level.CANNOT_TELL
         more = "" if readable else "; that file cannot be read here: Tenure must be able to"
         yield Finding("accounting", level, f"{done} in {place}", wanted, why + more)
     else:
         line = "JobCompType=jobcomp/filetxt JobCompLoc=/var/log/slurm/jobcomp.txt (two lines)"
         yield Finding("accounting", Level.MUST, f"{storage or 'none'}, {done or 'no jobcomp'}", wanted, why, line)
+
+
+def _readable(place: str) -> bool:
+    try:
+        return os.access(place, os.R_OK) and Path(place).is_file()
+    except ValueError:  # no path at all
+        return False
 
 
 def _memory(settings: Settings) -> Iterable[Finding]:

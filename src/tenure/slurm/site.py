@@ -100,7 +100,7 @@ def _read_files(site: Site) -> None:
         try:
             with Path(conf).with_name(name).open("rb") as file:
                 raw = file.read(_LARGEST_FILE + 1)
-        except OSError:
+        except (OSError, ValueError):  # not there, not for us, or no path at all
             continue
         if len(raw) <= _LARGEST_FILE:
             site.files[name] = raw.decode(errors="replace")
