@@ -1,0 +1,140 @@
+"""``tenure slurm doctor`` and ``tenure slurm import``: a site's Slurm, looked at and read. Nothing there is changed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tenure.cli.context import print_json
+from tenure.cli.errors import CliError, Exit
+
+if TYPE_CHECKING:
+    from tenure.slurm import Finding, Site
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="A site's Slurm: whether it suits Tenure, and a configuration from what it has. Changes nothing.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def complete_partitions(incomplete: str) -> list[str]:
+    """Short answers from a Slurm that is there, nothing otherwise."""
+    from tenure.slurm import CommandFailed, Commands
+
+    try:
+        names = Commands().run("sinfo", "-h", "-o", "%R", timeout_s=2).split()
+    except CommandFailed:
+        return []
+    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
+
+
+Partitions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--partition",
+        "-p",
+        metavar="NAME",
+        help="For Tenure; several times for more [default: those with GPUs].",
+        show_default=False,
+        autocompletion=complete_partitions,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON, one document.")]
+
+
+@app.command()
+def doctor(
+    partition: Partitions = None,
+    user: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Under whose name Tenure is to run [default: yours].", show_default=False),
+    ] = "",
+    json: Json = False,
+) -> None:
+    """Look at Slurm's settings, and say what to set and why. Ends with 1 while something must be set."""
+    from tenure.slurm import Level, counted, examine
+
+    site = _read(user)
+    if site.answers:
+        _check_partitions(site, partition or ())
+    findings = examine(site, partition or ())
+    if json:
+        print_json([finding.plain() for finding in findings])
+    else:
+        _show(findings)
+        print(counted(findings))
+    if any(finding.level is Level.MUST for finding in findings):
+        raise typer.Exit(Exit.FAILED)
+
+
+@app.command("import")
+def import_(
+    partition: Partitions = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write tenure.toml and budgets.toml there.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the files that are there.")] = False,
+    organisation: Annotated[str, typer.Option(metavar="NAME", help="What the account root is called here.")] = "root",
+    json: Json = False,
+) -> None:
+    """Read partitions, hosts and accounts, and write a configuration. stderr has what could not be carried over."""
+    from tenure.slurm import NothingToCarry, carry_over
+
+    files = ("tenure.toml", "budgets.toml")
+    if out is not None and not force and (there := [name for name in files if (out / name).exists()]):
+        raise CliError(f"out = {out}: {there[0]} is there; name another directory, or add --force")
+    site = _read("")
+    if not site.answers:
+        raise CliError(site.unread["config"], Exit.UNREACHABLE)
+    try:
+        carried = carry_over(site, partition or (), organisation)
+    except NothingToCarry as error:
+        raise CliError(str(error)) from error
+    for note in carried.notes:
+        print(f"not carried over: {note}", file=sys.stderr)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in carried.files().items():
+            (out / name).write_text(text, "utf-8")
+            print(f"wrote {out / name}", file=sys.stderr)
+    if json:
+        print_json(carried.plain())
+    elif out is None:
+        for name, text in carried.files().items():
+            print(f"# ---- {name}\n\n{text}")
+
+
+def _read(user: str) -> Site:
+    from tenure.slurm import Commands, read_site
+
+    return read_site(Commands(), user)
+
+
+def _check_partitions(site: Site, names: Sequence[str]) -> None:
+    if unknown := site.unknown(names):
+        known = ", ".join(one.name for one in site.partitions) or "none"
+        raise CliError(f"partition = {unknown[0]}: Slurm has no such partition; there are: {known}")
+
+
+_STYLES = {"must": "bold red", "should": "yellow", "cannot tell": "cyan", "fine": "dim green"}
+
+
+def _show(findings: Sequence[Finding]) -> None:
+    """One line for each; of what is fine only what it is."""
+    from rich.text import Text
+
+    from tenure.cli import render
+    from tenure.slurm import Level
+
+    for one in findings:
+        line = Text(f"{one.level:<12}", style=_STYLES[one.level]) + Text(f"{one.code}: {one.found}")
+        if one.level is not Level.FINE:
+            line += Text(f"; wanted: {one.wanted}. {one.why[:1].upper()}{one.why[1:]}.")
+            line += Text(f" Write: {one.line}" if one.line else "", style="bold")
+        render.output().print(line, soft_wrap=True)

@@ -1,0 +1,64 @@
+"""Slurm's commands: argument lists with a time-out, and one exception for all that goes wrong with them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+TIMEOUT_S = 20.0
+LARGEST_OUTPUT = 64 * 1024 * 1024
+_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SLURM_CONF", "TZ")
+
+
+class CommandFailed(Exception):
+    """A command ended with an error, did not end in time, or is not there. The message is for people.
+
+    ``said``: what it wrote to stderr, shortened.
+    """
+
+    def __init__(self, command: str, how: str, said: str = "") -> None:
+        super().__init__(f"{command} {how}" + (f": {said}" if said else ""))
+        self.said = said
+
+
+class Commands:
+    """Runs Slurm's commands from ``folder``, or from PATH."""
+
+    def __init__(self, folder: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
+        self._folder = folder
+        given = os.environ if environment is None else environment
+        # Variables like SQUEUE_FORMAT would change what the commands print.
+        self._env = {name: given[name] for name in _KEPT if name in given}
+        self._env |= {"LC_ALL": "C.UTF-8", "SLURM_TIME_FORMAT": "%s"}
+
+    def run(self, program: str, *arguments: str, timeout_s: float = TIMEOUT_S) -> str:
+        """What the command prints. Raises CommandFailed."""
+        path = str(self._folder / program) if self._folder is not None else program
+        shown = " ".join((program, *arguments[:4]))
+        try:
+            done = subprocess.run(
+                [path, *arguments],
+                stdin=subprocess.DEVNULL,
+                env=self._env,
+                cwd="/",
+                capture_output=True,
+                timeout=timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise CommandFailed(shown, f"did not end within {timeout_s:g} s") from None
+        except OSError as error:
+            raise CommandFailed(shown, "cannot be run", error.strerror or str(error)) from error
+        if done.returncode:
+            raise CommandFailed(shown, f"ended with {done.returncode}", _first_line(done.stderr))
+        if len(done.stdout) > LARGEST_OUTPUT:
+            raise CommandFailed(shown, f"printed more than {LARGEST_OUTPUT >> 20} MiB")
+        return done.stdout.decode(errors="replace")
+
+
+def _first_line(text: bytes) -> str:
+    lines = text[:4096].decode(errors="replace").strip().splitlines()
+    return re.sub(r"^\w+: error: ", "", lines[0]) if lines else ""
