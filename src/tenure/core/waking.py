@@ -124,9 +124,9 @@ class Waking:
             pairs.update({(sibling, node): True for sibling in self.tree.siblings[node]})
         pool.opened.clear()
         for (child, sibling), anew in pairs.items():
-            if sibling in pool.gpus and self.queue.sizes.get(child):
-                if anew or not watch.holds(child, sibling, self.standing):
-                    self._cross(child, sibling, found)
+            contested = sibling in pool.gpus and self.queue.sizes.get(child)
+            if contested and (anew or not watch.holds(child, sibling, self.standing)):
+                self._cross(child, sibling, found)
         self._set_alarms(checked)
 
     def _cross(self, child: str, sibling: str, found: dict[Group, None]) -> None:
