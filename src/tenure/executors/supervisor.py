@@ -17,7 +17,7 @@ import selectors
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,8 +47,11 @@ class Running:
     code: int | None = None
 
 
-def main(directory: str) -> int:
-    """Run the attempt in ``directory`` unless it has begun before. Returns an exit code for the process."""
+def main(directory: str, more_env: Mapping[str, str] | None = None) -> int:
+    """Run the attempt in ``directory`` unless it has begun before. Returns an exit code for the process.
+
+    ``more_env``: variables that only this host knows; those of the launch win.
+    """
     # Whatever the server had open is not for the job.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     attempt = files.AttemptFiles(Path(directory))
@@ -64,6 +67,7 @@ def main(directory: str) -> int:
         signal.signal(number, signal.SIG_IGN)
     procs.adopt_orphans()
     procs.wear_tag(launch["tag"])
+    launch["env"] = {**(more_env or {}), **launch["env"]}
     Supervisor(attempt, launch).run()
     return 0
 
@@ -159,7 +163,7 @@ class Supervisor:
         self._read_order()
 
     def _read_order(self) -> None:
-        """An order from another host tells how long from now: clocks since boot differ. Reading it again is harmless."""
+        """An order from another host tells how long from now, and may be read again: clocks since boot differ."""
         order = self._files.read_order()
         if order is None:
             return
