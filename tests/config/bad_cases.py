@@ -47,6 +47,13 @@ SERVER = [
     ('data_dir = "a\\u0000b"', "server.data_dir", ".tenure"),
     ("data_dir = [1]", "server.data_dir", "in quotes"),
 ]
+SLURM = [
+    ("partition = 1", "slurm.partition", "in quotes"),
+    ('partition = "a,b"', "slurm.partition", "one partition"),
+    ('partitions = "gpu"', "slurm.partitions", "did you mean partition?"),
+    ('root = "a\\u0000b"', "slurm.root", "/shared/tenure"),
+    ("commands = true", "slurm.commands", "in quotes"),
+]
 POLICY = [
     ("lookback = 7", "policy.lookback", "say the unit"),
     ('lookback = "7 fortnights"', "policy.lookback", "2h30m"),
@@ -221,6 +228,8 @@ GRANT: list[tuple[str, str | None, str, str]] = [
 
 
 def cases() -> Iterator[Case]:
+    for line, field, remedy in SLURM:
+        yield Case(f"[slurm]\n{line}\n{GOOD_CLUSTERS}", GOOD_BUDGETS, field, remedy)
     for line, field, remedy in SERVER:
         yield Case(f"[server]\n{line}\n{GOOD_CLUSTERS}", GOOD_BUDGETS, field, remedy)
     for line, field, remedy in POLICY:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tenure.executors.base import Executor, Launch, Phase, ReplicaLaunch, Report, StopOrder
 
-PATIENCE_S = 120
+PATIENCE_S = int(os.environ.get("PATIENCE", "120"))
 """How long a test waits for what must come. Nothing depends on it when all is well."""
 ENDED = frozenset({Phase.EXITED, Phase.LOST, Phase.NOT_STARTED})
 HOUR_MS = 3_600_000
@@ -71,8 +71,10 @@ def launch_of(
     )
 
 
-def order(attempt_id: str = "1.1", grace: int = HOUR_MS, warn_signal: str = "SIGTERM", why: str = "") -> StopOrder:
-    return StopOrder(attempt_id, grace, warn_signal, why)
+def order(
+    attempt_id: str = "1.1", grace: int = HOUR_MS, warn_signal: str = "SIGTERM", why: str = "", again: bool = False
+) -> StopOrder:
+    return StopOrder(attempt_id, grace, warn_signal, why, again)
 
 
 class Watched:

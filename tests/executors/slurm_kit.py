@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,10 +31,10 @@ def nodes_as_hosts(cluster: SlurmCluster) -> Iterator[None]:
 
 
 def shown(cluster: SlurmCluster, root: Path) -> list[list[str]]:
-    """Id, state, priority, nodes and restarts of this executor's jobs in Slurm, ended ones too."""
+    """Id, state, priority, nodes and end of this executor's jobs in Slurm, ended ones too."""
     instance = (root / "instance.json").read_text().split('"')[3]
-    lines = cluster.run("squeue", "-h", "-t", "all", "-o", "%i|%T|%Q|%N|%k").splitlines()
-    return [line.split("|")[:4] for line in lines if line.endswith(instance)]
+    lines = cluster.run("squeue", "-h", "-t", "all", "-o", "%i|%T|%Q|%N|%e|%k").splitlines()
+    return [line.split("|")[:5] for line in lines if line.endswith(instance)]
 
 
 def details(cluster: SlurmCluster, job: str) -> dict[str, str]:
@@ -46,3 +49,29 @@ def wait_until(done: Callable[[], bool], what: str) -> None:
     while not done():
         assert time.monotonic() < deadline, f"not so after {executor_kit.PATIENCE_S} s: {what}"
         time.sleep(0.1)
+
+
+def cancel_all(cluster: SlurmCluster) -> None:
+    """Nothing is left for the next test."""
+    cluster.run("scancel", "-u", "root", check=False)
+    wait_until(lambda: cluster.run("squeue", "-h").strip() == "", "Slurm has nothing to do")
+
+
+def stop_process(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+
+
+def faulty_commands(folder: Path, name: str, *, after: bool) -> Path:
+    """Slurm's commands, of which ``name`` fails the first time: before it has done anything, or ``after``."""
+    folder.mkdir()
+    for command in ("sbatch", "scontrol", "squeue", "scancel", "sinfo"):
+        real = shutil.which(command)
+        assert real is not None
+        if command != name:
+            (folder / command).symlink_to(real)
+            continue
+        work = f'{real} "$@" >/dev/null' if after else ":"
+        script = f'#!/bin/sh\nmkdir {folder}/failed 2>/dev/null || exec {real} "$@"\n{work}\necho broken >&2\nexit 1\n'
+        (folder / command).write_text(script)
+        (folder / command).chmod(0o755)
+    return folder

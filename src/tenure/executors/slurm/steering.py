@@ -65,6 +65,8 @@ class Steering:
             f"ReqNodeList={','.join(part.hosts)}",
             f"NumNodes={count}-{count}",
             f"NumTasks={count}",
+            # Must agree with the tasks, or Slurm finds no node for it.
+            f"NumCPUs={count * part.cpus}-{count * part.cpus}",
             f"MinMemoryNode={part.mem}",
         ]
         if job.gpus != part.gpus:
