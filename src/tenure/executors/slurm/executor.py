@@ -31,6 +31,7 @@ from tenure.executors.slurm.gang import FileClock, Outcome
 from tenure.executors.slurm.reading import Node, SlurmJob
 from tenure.executors.slurm.run import Run
 from tenure.executors.slurm.steering import Steering
+from tenure.faults import point
 
 log = structlog.get_logger()
 
@@ -123,6 +124,7 @@ class SlurmExecutor(Executor):
                     address = first.address if first is not None else plan.hosts[0]
                     plans.write(plan, attempt, launch, os.environ, address, self._news / launch.attempt_id)
                 self._remember(launch.attempt_id, attempt)
+                point("slurm.start.recorded")
             except OSError:
                 # Whoever asked counts it as ended, so no later server may find it and start it.
                 attempt.launch.unlink(missing_ok=True)
@@ -140,6 +142,7 @@ class SlurmExecutor(Executor):
             attempt.directory.mkdir(parents=True, exist_ok=True)
             run = self._remember(order.attempt_id, attempt)
             run.obey(order)
+            point("slurm.stop.ordered")
             if run.status is not None:
                 self._on_change()
         self._wake.set()

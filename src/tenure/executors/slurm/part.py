@@ -18,6 +18,7 @@ from tenure.executors.slurm.gang import Gang
 from tenure.executors.slurm.node import GO
 from tenure.executors.slurm.reading import SlurmJob
 from tenure.executors.slurm.steering import OUTPUT, Steering
+from tenure.faults import point
 
 log = structlog.get_logger()
 
@@ -83,7 +84,9 @@ class PartRun:
                     return
                 job = None
             if job is None:
-                self._release(steering, steering.submit(plan, self.index), writing)
+                number = steering.submit(plan, self.index)
+                point("slurm.submitted")
+                self._release(steering, number, writing)
             elif job.reason == "BadConstraints":
                 self._refuse(f"Slurm cannot give job {job.id} what it asks for on {', '.join(self.hosts)}", writing)
             elif job.held or not self._released:
@@ -107,7 +110,9 @@ class PartRun:
                 return
             parts = [list(part.hosts) for part in self._gang.plan.parts]
             procs.write_json(self._directory / GO, {"number": self._gang.plan.number, "parts": parts})
+        point("slurm.go")
         steering.release(number)
+        point("slurm.released")
         self._released = True
 
     def _refuse(self, why: str, writing: Writing) -> None:

@@ -17,6 +17,7 @@ from tenure.executors.slurm.part import PartRun, Writing
 from tenure.executors.slurm.plan import Plan
 from tenure.executors.slurm.reading import SlurmJob
 from tenure.executors.slurm.steering import Steering
+from tenure.faults import point
 
 log = structlog.get_logger()
 
@@ -143,6 +144,7 @@ class Run:
         with writing():
             if self.status is None:
                 self._conclude(gang)
+        point("slurm.ended")
         if self.stop is not None and self.stop.again:
             for part in self._parts:
                 part.keep(steering)
