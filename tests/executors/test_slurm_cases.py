@@ -13,6 +13,8 @@ from slurm_kit import details, shown, wait_until
 
 from support.slurm import SlurmCluster, cluster
 from tenure.executors.base import Launch, Phase
+from tenure.executors.slurm import gang, part
+from tenure.executors.slurm.executor import SlurmExecutor
 
 SAY = "echo ready $SLURM_JOB_ID ${{SLURM_RESTART_COUNT:-0}} > {line}; trap 'exit 3' TERM; while :; do sleep 0.1; done"
 """Tells Slurm's id and count of restarts, and stays."""
@@ -129,6 +131,33 @@ def test_a_failure_on_one_node_ends_the_others(
     assert (report.phase, report.exit_codes) == (Phase.EXITED, (7, 3, 9))
     assert report.message == "replica 1 of role main exited with 3"
     assert "replica 1 of role main exited with 3; the other replicas are stopped" in watched.log(2, "stderr")
+    back.close()
+
+
+def test_who_leaves_early_does_not_cut_the_grace_of_the_others(
+    watched: Watched, slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gang, "GANG_GRACE_MS", 0)
+    monkeypatch.setattr(part, "OVERDUE_MS", 0)
+    line, back = Line(tmp_path / "line"), Line(tmp_path / "back")
+    saves = sh(f"trap 'echo warned > {line}; read word < {back}; exit 9' TERM; echo ready > {line}; "
+               "while :; do sleep 0.05; done")  # fmt: skip
+    replicas = [replica(heeds(line, code=3), 0, (), slurm.names[0]), replica(saves, 1, (), slurm.names[1])]
+    watched.executor.start(launch_of(replicas=replicas))
+    assert [line.hear(), line.hear()] == ["ready", "ready"]
+    watched.executor.stop(order())
+    assert line.hear() == "warned"
+    executor = watched.executor
+    assert isinstance(executor, SlurmExecutor)
+    run = executor._known["1.1"]
+    assert run.gang is not None
+    wait_until(lambda: run.gang.ended([slurm.names[0]]), "the first has ended")
+    for _ in range(3):  # looks at what is to be done now
+        seen = executor._jobs
+        wait_until(lambda seen=seen: executor._jobs is not seen, "another look")
+    back.say("saved")
+    assert watched.ended().exit_codes == (3, 9)
+    line.close()
     back.close()
 
 

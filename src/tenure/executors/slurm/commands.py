@@ -13,9 +13,8 @@ TIMEOUT_S = 10.0
 LARGEST_OUTPUT = 64 * 1024 * 1024
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SLURM_CONF", "TZ")
 _HOPELESS = re.compile(
-    "invalid node name|node configuration is not available|invalid partition|more processors requested|"
-    "invalid (?:generic resource|account|qos)|user's group not permitted|partition .* not permitted|"
-    "requested partition configuration|job violates|memory specification can not be satisfied",
+    "invalid node name|node configuration is not available|more processors requested|invalid generic resource|"
+    "memory specification can not be satisfied",
     re.IGNORECASE,
 )
 
@@ -23,7 +22,8 @@ _HOPELESS = re.compile(
 class CommandFailed(Exception):
     """A command ended with an error, did not end in time, or is not there. The message is for people.
 
-    ``hopeless``: the same command would fail again, for a reason that lies in what was asked.
+    ``hopeless``: the same command would fail again, because of what was asked for. An unknown partition or account is
+    not: that is for the operator to mend, and no reason to fail jobs.
     """
 
     def __init__(self, command: str, how: str, said: str = "") -> None:

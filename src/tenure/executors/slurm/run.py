@@ -91,7 +91,7 @@ class Run:
         if self.gang is None or self.status is not None:
             return False
         self.gang.read()
-        if self._first_failure is None:
+        if self._first_failure is None and self.stop is None:  # what was warned may end as it likes, and when
             self._first_failure = self.gang.failed_on()
         if self._first_failure is not None:
             self._failed_at = self._failed_at or procs.boottime_ms()
@@ -109,7 +109,8 @@ class Run:
         """It starts, stops or ends: look again soon."""
         if self.status is not None:
             return False
-        return self._phase is not Phase.RUNNING or self.stop is not None or self._first_failure is not None
+        going = self._phase is Phase.RUNNING and self.stop is None and self._first_failure is None
+        return not going or (self.gang is not None and self.gang.ended())
 
     def attended(self, jobs: Mapping[int, SlurmJob]) -> bool:
         """Slurm's jobs are as they should be while it runs: nothing to look into."""
@@ -169,7 +170,9 @@ class Run:
         pause = min(LAST_RETRY_MS, FIRST_RETRY_MS << min(self._failures, 10))
         self._failures += 1
         self._not_before = procs.boottime_ms() + pause
-        log.warning("slurm_command_failed", attempt=self.files.directory.name, error=str(error), again_in_ms=pause)
+        directory = self.files.directory
+        attempt = f"{directory.parent.name}.{directory.name}"
+        log.warning("slurm_command_failed", attempt=attempt, error=str(error), again_in_ms=pause)
 
     def _conclude(self, gang: Gang) -> None:
         outcome = gang.outcome(self._first_failure or gang.failed_on())
