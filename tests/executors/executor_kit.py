@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tenure.executors.base import Executor, Launch, Phase, ReplicaLaunch, Report, StopOrder
 
-PATIENCE_S = int(os.environ.get("PATIENCE", "120"))
+PATIENCE_S = 120
 """How long a test waits for what must come. Nothing depends on it when all is well."""
 ENDED = frozenset({Phase.EXITED, Phase.LOST, Phase.NOT_STARTED})
 HOUR_MS = 3_600_000

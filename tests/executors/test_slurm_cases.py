@@ -135,7 +135,7 @@ def test_a_failure_on_one_node_ends_the_others(
 
 
 def test_who_leaves_early_does_not_cut_the_grace_of_the_others(
-    watched: Watched, slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    watched: Watched, slurm: SlurmCluster, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gang, "GANG_GRACE_MS", 0)
     monkeypatch.setattr(part, "OVERDUE_MS", 0)
@@ -157,6 +157,7 @@ def test_who_leaves_early_does_not_cut_the_grace_of_the_others(
         wait_until(lambda seen=seen: executor._jobs is not seen, "another look")
     back.say("saved")
     assert watched.ended().exit_codes == (3, 9)
+    assert [job[1] for job in shown(slurm, root)] == ["FAILED"]  # not CANCELLED: nobody had Slurm kill it
     line.close()
     back.close()
 
