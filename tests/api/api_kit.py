@@ -93,6 +93,9 @@ class StillExecutor:
     def poll(self) -> Sequence[Report]:
         return list(self.reports.values())
 
+    def tidy(self, alive: Callable[[int], bool]) -> None:
+        pass
+
     def forget(self, attempt_id: str) -> None:
         self.reports.pop(attempt_id, None)
 

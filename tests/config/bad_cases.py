@@ -40,12 +40,19 @@ SERVER = [
     ("retention = 90", "server.retention", "say the unit"),
     ('slow_tick = "0"', "server.slow_tick", "from 1s to 1h"),
     ('slow_tick = "often"', "server.slow_tick", "2h30m"),
-    ('executor = "slurn"', "server.executor", "local"),
+    ('executor = "slurn"', "server.executor", "did you mean slurm?"),
     ('database = "mysql://host/tenure"', "server.database", "sqlite"),
     ('database = "tenure.db"', "server.database", "sqlite"),
     ('database = "postgresql://[half/name"', "server.database", "postgresql"),
     ('data_dir = "a\\u0000b"', "server.data_dir", ".tenure"),
     ("data_dir = [1]", "server.data_dir", "in quotes"),
+]
+SLURM = [
+    ("partition = 1", "slurm.partition", "in quotes"),
+    ('partition = "a,b"', "slurm.partition", "one partition"),
+    ('partitions = "gpu"', "slurm.partitions", "did you mean partition?"),
+    ('root = "a\\u0000b"', "slurm.root", "/shared/tenure"),
+    ("commands = true", "slurm.commands", "in quotes"),
 ]
 POLICY = [
     ("lookback = 7", "policy.lookback", "say the unit"),
@@ -221,6 +228,8 @@ GRANT: list[tuple[str, str | None, str, str]] = [
 
 
 def cases() -> Iterator[Case]:
+    for line, field, remedy in SLURM:
+        yield Case(f"[slurm]\n{line}\n{GOOD_CLUSTERS}", GOOD_BUDGETS, field, remedy)
     for line, field, remedy in SERVER:
         yield Case(f"[server]\n{line}\n{GOOD_CLUSTERS}", GOOD_BUDGETS, field, remedy)
     for line, field, remedy in POLICY:

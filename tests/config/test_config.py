@@ -10,7 +10,19 @@ from bad_cases import GOOD_BUDGETS, GOOD_CLUSTERS, grant
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenure.config import Config, ConfigError, check, diff, dump, load, needs_machines, parse, resolve, write_sample
+from tenure.config import (
+    Config,
+    ConfigError,
+    Slurm,
+    check,
+    diff,
+    dump,
+    load,
+    needs_machines,
+    parse,
+    resolve,
+    write_sample,
+)
 from tenure.config.check_budgets import RESERVED
 from tenure.config.ranges import expand, fold
 from tenure.core.model import DAY, HOUR, MINUTE, SECOND, SHARE_ONE, Budget, Cluster, Grant, Host, Policy
@@ -82,6 +94,25 @@ hosts = [
     assert (cluster.min_runtime_max, cluster.default_resumable) == (2 * HOUR, True)
     assert (config.policy.lookback, config.policy.evictions_per_minute) == (3 * DAY, 5)
     assert config.budgets[1] == Budget("lab/x", 125_000, (("main", SHARE_ONE),), (), ("ada", "bob"))
+
+
+def test_slurm_has_a_table_of_its_own(tmp_path: Path) -> None:
+    text = f"""
+[server]
+executor = "slurm"
+[slurm]
+partition = "gpu"
+root = "/shared/tenure"
+commands = "bin"
+{GOOD_CLUSTERS}"""
+    (tmp_path / "tenure.toml").write_text(text)
+    (tmp_path / "budgets.toml").write_text(GOOD_BUDGETS)
+    config = load(tmp_path / "tenure.toml")
+    assert config.slurm == Slurm("gpu", Path("/shared/tenure"), tmp_path / "bin")
+    assert config.runs == Path("/shared/tenure")
+    assert parse(*dump(config)).slurm == config.slurm
+    assert "slurm" not in dump(config, server=False)[0]
+    assert parse(GOOD_CLUSTERS, GOOD_BUDGETS).runs == Path(".tenure/runs")
 
 
 def test_shares_are_exact_where_floats_are_not() -> None:

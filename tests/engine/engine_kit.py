@@ -149,6 +149,9 @@ class FakeExecutor:
         age = None if run.checkpoint is None else self.hands.steady - run.checkpoint
         return replace(run.report, age_ms=self.hands.steady - run.since, checkpoint_age_ms=age)
 
+    def tidy(self, alive: Callable[[int], bool]) -> None:
+        pass
+
     def forget(self, attempt_id: str) -> None:
         self.forgotten.append(attempt_id)
         self.runs.pop(attempt_id, None)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from executor_kit import HOUR_MS, Line, Watched, launch_of, order, py, replica, sh
+from executor_kit import HOSTS, HOUR_MS, Line, Watched, launch_of, order, py, replica, sh
 
 from tenure.executors.base import Executor, Phase, StaleEpoch
 
@@ -136,8 +136,8 @@ class ExecutorContract:
 
     def test_a_job_sees_what_it_is(self, watched: Watched) -> None:
         replicas = [
-            replica(sh("env"), rank=0, gpus=(2, 5), host="h0"),
-            replica(sh("env"), rank=1, gpus=(), host="h1"),
+            replica(sh("env"), rank=0, gpus=(2, 5), host=HOSTS[0]),
+            replica(sh("env"), rank=1, gpus=(), host=HOSTS[1]),
         ]
         launch = launch_of(replicas=replicas, attempt_id="7.3", env={"MINE": "a b"}, protected_for=HOUR_MS)
         watched.executor.start(launch)
@@ -157,7 +157,7 @@ class ExecutorContract:
         for name, value in common.items():
             assert (first[name], second[name]) == (value, value), name
         assert (first["CUDA_VISIBLE_DEVICES"], second["CUDA_VISIBLE_DEVICES"]) == ("2,5", "")
-        assert (first["TENURE_HOST"], second["TENURE_HOST"]) == ("h0", "h1")
+        assert (first["TENURE_HOST"], second["TENURE_HOST"]) == (HOSTS[0], HOSTS[1])
         assert (first["TENURE_REPLICA"], second["TENURE_REPLICA"]) == ("0", "1")
         assert (first["PET_NODE_RANK"], second["PET_NODE_RANK"]) == ("0", "1")
         assert (first["PET_NPROC_PER_NODE"], second["PET_NPROC_PER_NODE"]) == ("2", "1")

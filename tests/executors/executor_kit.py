@@ -15,6 +15,8 @@ PATIENCE_S = 120
 """How long a test waits for what must come. Nothing depends on it when all is well."""
 ENDED = frozenset({Phase.EXITED, Phase.LOST, Phase.NOT_STARTED})
 HOUR_MS = 3_600_000
+HOSTS = ["h0", "h1"]
+"""Where replicas run. An executor that has hosts of its own puts their names here for its tests."""
 
 
 def sh(script: str) -> tuple[str, ...]:
@@ -25,13 +27,14 @@ def py(program: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", "-c", program)
 
 
-def replica(command: Sequence[str], rank: int = 0, gpus: tuple[int, ...] = (), host: str = "h0") -> ReplicaLaunch:
+def replica(command: Sequence[str], rank: int = 0, gpus: tuple[int, ...] = (), host: str = "") -> ReplicaLaunch:
+    """On the first of ``HOSTS``, unless ``host`` is given."""
     return ReplicaLaunch(
         role="main",
         role_index=0,
         replica=rank,
         node_rank=rank,
-        host=host,
+        host=host or HOSTS[0],
         gpus=gpus,
         cpus=1000,
         mem=64,
@@ -68,8 +71,10 @@ def launch_of(
     )
 
 
-def order(attempt_id: str = "1.1", grace: int = HOUR_MS, warn_signal: str = "SIGTERM", why: str = "") -> StopOrder:
-    return StopOrder(attempt_id, grace, warn_signal, why)
+def order(
+    attempt_id: str = "1.1", grace: int = HOUR_MS, warn_signal: str = "SIGTERM", why: str = "", again: bool = False
+) -> StopOrder:
+    return StopOrder(attempt_id, grace, warn_signal, why, again)
 
 
 class Watched:

@@ -7,7 +7,7 @@ from tenure.config.load import load, parse
 from tenure.config.machines import Machine, needs_machines, resolve
 from tenure.config.problems import ConfigError, Names, Problem
 from tenure.config.sample import SAMPLE_FILES, write_sample
-from tenure.config.settings import Config, Discover, Server
+from tenure.config.settings import Config, Discover, Server, Slurm
 
 __all__ = [
     "SAMPLE_FILES",
@@ -20,6 +20,7 @@ __all__ = [
     "Names",
     "Problem",
     "Server",
+    "Slurm",
     "check",
     "diff",
     "dump",

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from tenure.config.check_budgets import check_budgets, check_grants
 from tenure.config.problems import Names, Problem, did_you_mean, dotted, show
 from tenure.config.ranges import MAX_HOSTS
-from tenure.config.settings import LOOK_AT_LEAST, Server
+from tenure.config.settings import LOOK_AT_LEAST, Server, Slurm
 from tenure.core.model import DAY, HOUR, MINUTE, SECOND, Budget, Cluster, Grant, Host, Policy
 from tenure.units import MAX_MEMORY, format_cpus, format_duration, format_memory
 
@@ -18,12 +18,13 @@ MAX_GPUS = 1024
 MAX_CPUS = 4_096_000
 MAX_LABELS = 32
 MAX_RESERVE_FROM = 100_000
-EXECUTORS = ("local",)
+EXECUTORS = ("local", "slurm")
 
 _CLUSTER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,62}")
+_PARTITION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _LISTEN = re.compile(r"[A-Za-z0-9.:_-]{1,253}")
 
 
@@ -83,6 +84,16 @@ def check_server(server: Server, policy: Policy, file: str) -> list[Problem]:
         # The value may hold a password, so it is not repeated.
         remedy = "write sqlite:////path/to/file or postgresql+psycopg://host/name, or leave it away"
         at.add("database", "(not shown)", remedy)
+    return at.problems
+
+
+def check_slurm(slurm: Slurm, file: str) -> list[Problem]:
+    at = _Limits(file, ("slurm",))
+    if slurm.partition and not _PARTITION.fullmatch(slurm.partition):
+        at.add("partition", show(slurm.partition), "name one partition, like gpu")
+    for field, path, example in (("root", slurm.root, "/shared/tenure"), ("commands", slurm.commands, "/usr/bin")):
+        if path is not None and "\0" in str(path):
+            at.add(field, show(str(path)), f"name a directory, like {example}")
     return at.problems
 
 

@@ -15,11 +15,12 @@ from tenure.config.schema import (
     Place,
     PolicyTable,
     ServerTable,
+    SlurmTable,
     Table,
     TopTable,
     validate,
 )
-from tenure.config.settings import LOOK_AT_LEAST, Discover, Server
+from tenure.config.settings import LOOK_AT_LEAST, Discover, Server, Slurm
 from tenure.core.model import Cluster, Host, Policy
 from tenure.units import UnitError
 
@@ -37,6 +38,7 @@ class ClusterFile:
         top = validate(TopTable, data, file, (), self.problems)
         self.budgets_file = top.budgets if top and top.budgets is not None else BUDGETS_FILE
         self.server = self._server(data.get("server", {}))
+        self.slurm = self._slurm(data.get("slurm", {}))
         self.policy = self._policy(data.get("policy", {}))
         self._read_clusters(data.get("clusters"))
 
@@ -46,6 +48,13 @@ class ClusterFile:
         if "data_dir" in given:
             given["data_dir"] = Path(given["data_dir"])
         return Server(**given)
+
+    def _slurm(self, data: object) -> Slurm:
+        given = _given(validate(SlurmTable, data, self.file, ("slurm",), self.problems))
+        for name in ("root", "commands"):
+            if name in given:
+                given[name] = Path(given[name])
+        return Slurm(**given)
 
     def _policy(self, data: object) -> Policy:
         given = _given(validate(PolicyTable, data, self.file, ("policy",), self.problems))

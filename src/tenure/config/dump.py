@@ -9,7 +9,7 @@ from itertools import groupby
 
 from tenure.config.problems import key_text
 from tenure.config.ranges import fold
-from tenure.config.settings import COUNTS, Config, Discover, Server
+from tenure.config.settings import COUNTS, Config, Discover, Server, Slurm
 from tenure.core.model import Budget, Cluster, Grant, Host, Policy
 from tenure.units import format_cpus, format_duration, format_fraction, format_memory, format_time
 
@@ -17,18 +17,20 @@ from tenure.units import format_cpus, format_duration, format_fraction, format_m
 def dump(config: Config, *, server: bool = True) -> tuple[str, str]:
     """``tenure.toml`` and ``budgets.toml``. Without ``server`` no paths and no database address are shown."""
     blocks = [_table("server", _settings(config.server))] if server else []
+    if server and config.slurm != Slurm():
+        blocks.append(_table("slurm", _settings(config.slurm)))
     blocks.append(_table("policy", _settings(config.policy)))
     blocks += [_cluster(cluster, config.discover) for cluster in config.clusters]
     tree = [_budget(budget) for budget in config.budgets] + [_grant(grant) for grant in config.grants]
     return "\n".join(blocks), "\n".join(tree)
 
 
-def _settings(record: Server | Policy | Cluster) -> dict[str, str]:
+def _settings(record: Server | Slurm | Policy | Cluster) -> dict[str, str]:
     """Every scalar of a record as TOML; numbers are durations but for the few that are counts."""
     lines: dict[str, str] = {}
     for field in fields(record):
         value = getattr(record, field.name)
-        if field.name in ("name", "hosts") or value == "":
+        if field.name in ("name", "hosts") or value in ("", None):
             continue
         if isinstance(value, bool):
             lines[field.name] = "true" if value else "false"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tenure.config.budget_file import read_budgets, read_grants
-from tenure.config.check import check_clusters, check_policy, check_server
+from tenure.config.check import check_clusters, check_policy, check_server, check_slurm
 from tenure.config.check_budgets import check_budgets, check_grants
 from tenure.config.cluster_file import BUDGETS_FILE, ClusterFile
 from tenure.config.problems import ConfigError, Names, Problem, dotted, show
@@ -25,7 +25,7 @@ _LARGEST = 2**63 - 1
 def load(path: Path) -> Config:
     """Read ``path`` (``tenure.toml``) and the budgets file that it names, next to it.
 
-    A relative ``data_dir`` is taken from the file's directory. Raises ConfigError.
+    Relative directories are taken from the file's directory. Raises ConfigError.
     """
     path = path.absolute()
     problems: list[Problem] = []
@@ -42,7 +42,16 @@ def load(path: Path) -> Config:
         budgets_text = _read(budgets_path, remedy, problems)
         tree = _toml(budgets_text, names.budgets, problems) if budgets_text is not None else None
     config = _build(data, tree, names, problems)
-    return replace(config, server=replace(config.server, data_dir=path.parent / config.server.data_dir))
+    slurm = config.slurm
+    return replace(
+        config,
+        server=replace(config.server, data_dir=path.parent / config.server.data_dir),
+        slurm=replace(
+            slurm,
+            root=path.parent / slurm.root if slurm.root is not None else None,
+            commands=path.parent / slurm.commands if slurm.commands is not None else None,
+        ),
+    )
 
 
 def parse(text_clusters: str, text_budgets: str, names: Names | None = None) -> Config:
@@ -66,6 +75,7 @@ def _build(data: dict[str, Any] | None, tree: dict[str, Any] | None, names: Name
     if not file.problems:
         found = frozenset(place.cluster for place in file.discover)
         problems += check_server(file.server, file.policy, names.clusters)
+        problems += check_slurm(file.slurm, names.clusters)
         problems += check_policy(file.policy, names.clusters)
         problems += check_clusters(file.clusters, file.policy, names.clusters, left_open=True, found=found)
     if tree_read:
@@ -81,6 +91,7 @@ def _build(data: dict[str, Any] | None, tree: dict[str, Any] | None, names: Name
         budgets=tuple(budgets),
         grants=tuple(grants),
         discover=tuple(file.discover),
+        slurm=file.slurm,
     )
 
 

@@ -58,6 +58,7 @@ class TopTable(Table):
 
     budgets: str | None = None
     server: Any = None
+    slurm: Any = None
     policy: Any = None
     clusters: Any = None
 
@@ -70,6 +71,12 @@ class ServerTable(Table):
     retention: Duration | None = None
     slow_tick: Duration | None = None
     executor: str | None = None
+
+
+class SlurmTable(Table):
+    partition: str | None = None
+    root: str | None = None
+    commands: str | None = None
 
 
 class PolicyTable(Table):

@@ -46,6 +46,19 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
+class Slurm:
+    """How Slurm is used by the executor of that name.
+
+    ``partition``: '' is Slurm's default. ``root``: where attempts have their files, seen by all nodes; None: ``runs``
+    in the server's ``data_dir``. ``commands``: the folder of Slurm's commands; None: found on PATH.
+    """
+
+    partition: str = ""
+    root: Path | None = None
+    commands: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Discover:
     """A place in ``cluster`` for the hosts that the executor finds. ``cpus`` and ``mem`` 0: as found."""
 
@@ -69,3 +82,10 @@ class Config:
     budgets: tuple[Budget, ...]
     grants: tuple[Grant, ...] = ()
     discover: tuple[Discover, ...] = ()
+    slurm: Slurm = Slurm()
+
+    @property
+    def runs(self) -> Path:
+        """Where attempts have their files."""
+        shared = self.slurm.root if self.server.executor == "slurm" else None
+        return shared or self.server.data_dir / "runs"

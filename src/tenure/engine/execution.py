@@ -14,12 +14,15 @@ import structlog
 from tenure import faults
 from tenure.core.events import AttemptExited, CheckpointReported, Event, ExitKind, ReplicasUp
 from tenure.core.model import SECOND
+from tenure.core.reasons import Reason
 from tenure.core.state import Attempt, Job, State
 from tenure.engine.clock import SLEW_PPM
 from tenure.executors.base import Executor, Launch, Phase, ReplicaLaunch, Report, StopOrder
 
 log = structlog.get_logger()
 
+_LAST = frozenset({Reason.CANCELLED, Reason.TIMED_OUT})
+"""A job that is stopped for one of these does not come back."""
 _ENDS = {Phase.EXITED: ExitKind.EXITED, Phase.LOST: ExitKind.LOST, Phase.NOT_STARTED: ExitKind.NOT_STARTED}
 
 
@@ -114,7 +117,9 @@ class Conductor:
         grace = max(0, stop.kill_at - now, min(stop.kill_at - stop.warn_at, latest - now))
         faults.point("engine.before_stop")
         signal = job.spec.execution.warn_signal
-        self.executor.stop(StopOrder(attempt.id, grace, signal, stop.because.reason.value))
+        reason = stop.because.reason
+        again = reason is Reason.START_TIMED_OUT or (job.spec.contract.resumable and reason not in _LAST)
+        self.executor.stop(StopOrder(attempt.id, grace, signal, reason.value, again))
         faults.point("engine.after_stop")
         self._ordered[attempt.id] = stop.kill_at
 

@@ -77,7 +77,7 @@ class Loop:
         self._pending: deque[_Pending] = deque()
         self._poked = True
         self._stopping = False
-        self._polled_at = 0
+        self._polled_at = self._tidied_at = 0
         self._ended: list[str] = []
         """Attempts whose end is committed and which the executor may forget."""
         self._unstarted: list[Event] = []
@@ -241,6 +241,9 @@ class Loop:
         self._unstarted = self._conductor.act(self._state, self._now, ended)
         if self._unstarted:
             self.poke()
+        if self._now - self._tidied_at >= self.config.server.slow_tick:
+            self._tidied_at = self._now
+            self.executor.tidy(self._state.jobs.__contains__)
         self._writer.snapshot_if_due(self._state)
 
     def _read_clock(self) -> None:

@@ -13,6 +13,7 @@ from tenure.config import Config, load, resolve
 from tenure.core.reasons import Refusal
 from tenure.engine.engine import Engine
 from tenure.executors.local import LocalExecutor
+from tenure.executors.slurm.executor import SlurmExecutor
 from tenure.store.store import Store
 
 log = structlog.get_logger()
@@ -35,9 +36,11 @@ class Server:
         self.resources.close()
 
 
-def executor_for(config: Config) -> LocalExecutor:
+def executor_for(config: Config) -> LocalExecutor | SlurmExecutor:
     """The executor that the configuration names."""
-    return LocalExecutor(config.server.data_dir / "runs")
+    if config.server.executor == "slurm":
+        return SlurmExecutor(config.runs, config.slurm.partition, config.slurm.commands)
+    return LocalExecutor(config.runs)
 
 
 def build(config_path: Path) -> Server:

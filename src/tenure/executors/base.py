@@ -53,12 +53,16 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class StopOrder:
-    """Warn now, kill ``grace`` ms later what is left. ``grace`` 0 kills at once. ``why`` goes into the job's log."""
+    """Warn now, kill ``grace`` ms later what is left. ``grace`` 0 kills at once. ``why`` goes into the job's log.
+
+    ``again``: the job is expected back, so what another system keeps for it is worth keeping.
+    """
 
     attempt_id: str
     grace: int
     warn_signal: str
     why: str = ""
+    again: bool = False
 
 
 class Phase(StrEnum):
@@ -121,11 +125,18 @@ class Executor(Protocol):
     def forget(self, attempt_id: str) -> None:
         """The end of this attempt is recorded: the executor may drop its bookkeeping (logs stay)."""
 
+    def tidy(self, alive: Callable[[int], bool]) -> None:
+        """Let go of what is kept for jobs that have ended while they waited. ``alive`` answers for a job id.
+
+        Called now and then by the thread that calls the others; ``alive`` is not used after the return.
+        """
+        return
+
     def log_path(self, attempt_id: str, node_rank: int, stream: str) -> str:
         """Path of the file with ``stream`` (``stdout`` or ``stderr``) of a replica; it may not exist yet."""
 
     def discover(self) -> Sequence[DiscoveredHost]:
-        """Hosts that can be seen without configuration (this machine and its GPUs through NVML)."""
+        """Hosts that can be seen without configuration: this machine and its GPUs through NVML, Slurm's nodes."""
 
     def close(self) -> None:
         """Stop watching. Attempts go on."""

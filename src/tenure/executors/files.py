@@ -35,6 +35,7 @@ NOT_STARTED = "not_started"
 FINAL = frozenset({EXITED, LOST, NOT_STARTED})
 
 NOTIFY_SOCKET = "notify.sock"
+STOPPED_BEFORE = "it was stopped before it started"
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,15 @@ class Status:
 
 @dataclass(frozen=True)
 class Order:
-    """A written order to stop. ``kill_at``: CLOCK_BOOTTIME in ms."""
+    """A written order to stop. ``kill_at``: CLOCK_BOOTTIME in ms.
+
+    ``left``: for a supervisor on another host, whose clock differs: ms from when it first reads the order.
+    """
 
     kill_at: int
     warn_signal: str
     why: str
+    left: int | None = None
 
 
 class AttemptFiles:
@@ -87,13 +92,27 @@ class AttemptFiles:
         self.done = directory / "done"
         self.checkpoint = directory / "checkpoint"
         self.supervisor_log = directory / "supervisor.log"
+        self.logs = directory
 
     @property
     def root(self) -> Path:
         return self.directory.parent.parent
 
+    def bar(self, why: str = STOPPED_BEFORE) -> bool:
+        """Make sure that an attempt which has not begun never will. False: its supervisor is at work, or has been."""
+        lock = procs.try_lock(self.lock)
+        if lock is None:
+            return False
+        try:
+            if self.status.exists():
+                return False
+            self.write_status(NOT_STARTED, message=why)
+        finally:
+            os.close(lock)
+        return True
+
     def log(self, node_rank: int, stream: str) -> Path:
-        return self.directory / f"{node_rank}.{'out' if stream == 'stdout' else 'err'}"
+        return self.logs / f"{node_rank}.{'out' if stream == 'stdout' else 'err'}"
 
     def read_status(self) -> Status | None:
         try:
@@ -133,7 +152,8 @@ class AttemptFiles:
         return None if content is None else Order(**content)
 
     def write_order(self, order: Order) -> None:
-        procs.write_json(self.stop, asdict(order))
+        # Supervisors of an earlier release know no ``left``.
+        procs.write_json(self.stop, {name: value for name, value in asdict(order).items() if value is not None})
 
     def ring(self) -> None:
         """Wake the supervisor up. Without one that listens nothing happens: a new one reads the order first."""
@@ -158,6 +178,12 @@ class AttemptFiles:
             sock.setblocking(False)
             with contextlib.suppress(OSError):
                 sock.sendto(b"!", short_path(root, NOTIFY_SOCKET))
+
+
+def highest_job(root: Path) -> int:
+    """The highest job id that has ever had an attempt below ``root``, 0 for none."""
+    with os.scandir(root) as entries:
+        return max((int(entry.name) for entry in entries if entry.name.isdecimal()), default=0)
 
 
 @contextlib.contextmanager

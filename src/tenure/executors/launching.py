@@ -52,7 +52,9 @@ def inherited(server_env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in server_env.items() if name not in exact and not name.startswith(prefixes)}
 
 
-def render(launch: Launch, directory: Path, server_env: Mapping[str, str]) -> dict[str, Any]:
+def render(
+    launch: Launch, directory: Path, server_env: Mapping[str, str], master_addr: str = MASTER_ADDR
+) -> dict[str, Any]:
     """The content of ``launch.json``: everything the supervisor needs.
 
     The user's variables win over inherited ones and over the launcher family (``PET_*``, ``MASTER_*``); the
@@ -62,7 +64,7 @@ def render(launch: Launch, directory: Path, server_env: Mapping[str, str]) -> di
     tag = procs.new_tag()
     common = {
         **inherited(server_env),
-        "MASTER_ADDR": MASTER_ADDR,
+        "MASTER_ADDR": master_addr,
         "PET_NNODES": str(len(launch.replicas)),
         "PET_RDZV_BACKEND": "static",
         "PET_RDZV_ID": launch.attempt_id,

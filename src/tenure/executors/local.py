@@ -18,7 +18,7 @@ from pathlib import Path
 
 import structlog
 
-from tenure.executors import files, launching, lost, nvml, procs
+from tenure.executors import boot, files, launching, lost, nvml, procs
 from tenure.executors.base import DiscoveredHost, Executor, Launch, Phase, Report, StopOrder
 from tenure.executors.epoch import EpochGate
 from tenure.executors.watcher import Watcher
@@ -28,16 +28,6 @@ log = structlog.get_logger()
 
 BURY_AGAIN_S = 1.0
 
-_PACKAGE = Path(__file__).resolve().parent.parent
-# The packages' own __init__ modules may import what a supervisor must do without.
-_BOOT = """
-import sys
-for name, path in ("tenure", sys.argv[1]), ("tenure.executors", sys.argv[1] + "/executors"):
-    sys.modules[name] = type(sys)(name)
-    sys.modules[name].__path__ = [path]
-from tenure.executors.supervisor import main
-sys.exit(main(sys.argv[2]))
-"""
 _ATTEMPT_ID = re.compile(r"(\d+)\.(\d+)")
 
 
@@ -145,8 +135,7 @@ class LocalExecutor(Executor):
 
     def highest_job(self) -> int:
         """The highest job id that has ever had an attempt here, 0 for none."""
-        with os.scandir(self._root) as entries:
-            return max((int(entry.name) for entry in entries if entry.name.isdecimal()), default=0)
+        return files.highest_job(self._root)
 
     def discover(self) -> Sequence[DiscoveredHost]:
         gpus = nvml.discover_gpus()
@@ -324,17 +313,10 @@ class _Known:
         return now - self._checkpoint[1]
 
 
-def _bar(attempt: files.AttemptFiles, why: str = "it was stopped before it started") -> None:
+def _bar(attempt: files.AttemptFiles, why: str = files.STOPPED_BEFORE) -> None:
     """Make sure that an attempt which has not begun never will; one whose supervisor is at work is left to it."""
-    lock = procs.try_lock(attempt.lock)
-    if lock is None:
-        return
-    try:
-        if not attempt.status.exists():
-            attempt.write_status(files.NOT_STARTED, message=why)
-            attempt.notify()
-    finally:
-        os.close(lock)
+    if attempt.bar(why):
+        attempt.notify()
 
 
 def _spawn_supervisor(attempt: files.AttemptFiles) -> int:
@@ -342,7 +324,7 @@ def _spawn_supervisor(attempt: files.AttemptFiles) -> int:
     log = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     return os.posix_spawn(
         sys.executable,
-        [sys.executable, "-I", "-S", "-c", _BOOT, str(_PACKAGE), str(attempt.directory)],
+        boot.command("supervisor", str(attempt.directory)),
         {"LC_ALL": "C.UTF-8"},
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

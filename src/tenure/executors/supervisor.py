@@ -17,8 +17,8 @@ import selectors
 import signal
 import socket
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ from tenure.executors.spawning import Process, spawn
 
 GANG_GRACE_MS = 5_000
 """After one replica has failed: from SIGTERM to the others' first processes to SIGKILL for everything."""
+NEVER = 1 << 62
+"""A time (ms) that does not come."""
 KILL_AGAIN_MS = 200
 """After a SIGKILL: how long until what is still there is killed again (it may have forked meanwhile)."""
 WRITE_AGAIN_S = 1.0
@@ -45,8 +47,11 @@ class Running:
     code: int | None = None
 
 
-def main(directory: str) -> int:
-    """Run the attempt in ``directory`` unless it has begun before. Returns an exit code for the process."""
+def main(directory: str, more_env: Mapping[str, str] | None = None) -> int:
+    """Run the attempt in ``directory`` unless it has begun before. Returns an exit code for the process.
+
+    ``more_env``: variables that only this host knows; those of the launch win.
+    """
     # Whatever the server had open is not for the job.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     attempt = files.AttemptFiles(Path(directory))
@@ -62,6 +67,7 @@ def main(directory: str) -> int:
         signal.signal(number, signal.SIG_IGN)
     procs.adopt_orphans()
     procs.wear_tag(launch["tag"])
+    launch["env"] = {**(more_env or {}), **launch["env"]}
     Supervisor(attempt, launch).run()
     return 0
 
@@ -69,7 +75,9 @@ def main(directory: str) -> int:
 class Supervisor:
     def __init__(self, attempt: files.AttemptFiles, launch: dict[str, Any]) -> None:
         self._files = attempt
+        self._files.logs = Path(launch.get("logs", attempt.directory))
         self._launch = launch
+        self._look_every: int | None = launch.get("look_every")
         own = procs.stat(os.getpid())
         assert own is not None
         self._identity = (own.pid, own.started)
@@ -88,11 +96,11 @@ class Supervisor:
         self._listen()
         self._files.write_status(files.STARTING, supervisor=self._identity)
         # The order file is read after the FIFO exists: whoever wrote it earlier could not ring.
-        self._order = self._files.read_order()
+        self._read_order()
         if self._order is not None:
-            self._end(files.NOT_STARTED, "it was stopped before it started")
+            self._end(files.NOT_STARTED, files.STOPPED_BEFORE)
             return
-        with master_port(self._files.root, self._launch["tag"]) as port:
+        with self._port() as port:
             self._spawn_all(port)
             while not self._empty:
                 self._wait()
@@ -103,6 +111,12 @@ class Supervisor:
             self._end(files.NOT_STARTED, self._complaint)
         else:
             self._end(files.EXITED, self._describe_failure())
+
+    def _port(self) -> contextlib.AbstractContextManager[int]:
+        """Of a gang over several hosts the executor has chosen one for all of them."""
+        if "port" in self._launch:
+            return contextlib.nullcontext(int(self._launch["port"]))
+        return master_port(self._files.root, self._launch["tag"])
 
     def _listen(self) -> None:
         """From here on SIGCHLD and the executor's ring end a wait."""
@@ -116,7 +130,7 @@ class Supervisor:
         self._woken, self._waker = woken, waker
         signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-        self._selector.register(self._ring, selectors.EVENT_READ, self._read_order)
+        self._selector.register(self._ring, selectors.EVENT_READ, self._hear_ring)
         self._selector.register(woken, selectors.EVENT_READ, lambda: woken.recv(4096))
 
     def _spawn_all(self, port: int) -> None:
@@ -136,15 +150,28 @@ class Supervisor:
             self._selector.register(pipe, selectors.EVENT_READ, lambda: None)
 
     def _wait(self) -> None:
-        timeout = None
-        if self._kill_at is not None:
-            timeout = max(0, self._kill_at - procs.boottime_ms()) / 1000
-        for key, _ in self._selector.select(timeout):
+        left = NEVER if self._kill_at is None else max(0, self._kill_at - procs.boottime_ms())
+        if self._look_every is not None:
+            left = min(left, self._look_every)
+        for key, _ in self._selector.select(None if left == NEVER else left / 1000):
             key.data()
+        if self._look_every is not None:
+            self._read_order()
+
+    def _hear_ring(self) -> None:
+        os.read(self._ring, 4096)
+        self._read_order()
 
     def _read_order(self) -> None:
-        os.read(self._ring, 4096)
-        self._order = self._files.read_order() or self._order
+        """An order from another host tells how long from now, and may be read again: clocks since boot differ."""
+        order = self._files.read_order()
+        if order is None:
+            return
+        if order.left is not None:
+            kill_at = procs.boottime_ms() + order.left
+            earlier = NEVER if self._order is None else self._order.kill_at
+            order = replace(order, kill_at=min(kill_at, earlier))
+        self._order = order
 
     def _hear_pipes(self) -> None:
         """Learn which processes have reached their own program; all of them: the attempt runs."""
@@ -161,7 +188,20 @@ class Supervisor:
             self._complaint = self._complaint or complaint.decode(errors="replace")
         if not self._up and not self._complaint and all(one.pipe is None for one in self._running):
             self._up = True
-            self._files.write_status(files.RUNNING, supervisor=self._identity, durable=False)
+            self._say_phase()
+
+    def _say_phase(self) -> None:
+        """With the failure of a replica, if there is one: other hosts of the gang are stopped for it at once."""
+        phase, failure = files.RUNNING if self._up else files.STARTING, self._describe_failure()
+        self._files.write_status(phase, supervisor=self._identity, message=failure, durable=False)
+        self._notify()
+
+    def _notify(self) -> None:
+        """Tell the executor, if one listens. On another host it looks into a directory now and then."""
+        if "news" in self._launch:
+            with contextlib.suppress(OSError):
+                Path(self._launch["news"]).touch()
+        else:
             self._files.notify()
 
     def _reap(self) -> None:
@@ -199,6 +239,7 @@ class Supervisor:
             self._kill_by(now + GANG_GRACE_MS)
             self._say(f"{self._describe_failure()}; the other replicas are stopped")
             self._signal_leaders("SIGTERM")
+            self._say_phase()
         if self._kill_at is not None and self._kill_at <= now:
             for process in procs.descendants(os.getpid()):
                 procs.kill(process)
@@ -260,7 +301,7 @@ class Supervisor:
                 time.sleep(WRITE_AGAIN_S)
             else:
                 break
-        self._files.notify()
+        self._notify()
 
 
 def complete_environment(env: dict[str, str], port: int, protected_for: int) -> dict[str, str]:

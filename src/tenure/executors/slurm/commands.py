@@ -1,0 +1,77 @@
+"""Slurm's commands: argument lists with a time-out, and one exception for all that goes wrong with them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+TIMEOUT_S = 10.0
+"""Longer than a busy slurmctld takes to answer, short enough for the watcher to go on with other jobs."""
+LARGEST_OUTPUT = 64 * 1024 * 1024
+_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SLURM_CONF", "TZ")
+_HOPELESS = re.compile(
+    "invalid node name|node configuration is not available|more processors requested|invalid generic resource|"
+    "memory specification can not be satisfied",
+    re.IGNORECASE,
+)
+
+
+class CommandFailed(Exception):
+    """A command ended with an error, did not end in time, or is not there. The message is for people.
+
+    ``hopeless``: the same command would fail again, because of what was asked for. An unknown partition or account is
+    not: that is for the operator to mend, and no reason to fail jobs.
+    """
+
+    def __init__(self, command: str, how: str, said: str = "") -> None:
+        super().__init__(f"{command} {how}" + (f": {said}" if said else ""))
+        self.said = said
+        self.hopeless = bool(_HOPELESS.search(said))
+
+
+class Commands:
+    """Runs Slurm's commands from ``folder``, or from PATH. Several threads may use one."""
+
+    def __init__(self, folder: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
+        self._folder = folder
+        given = os.environ if environment is None else environment
+        # Variables like SBATCH_PARTITION or SQUEUE_FORMAT would change what the commands do and print.
+        self._env = {name: given[name] for name in _KEPT if name in given}
+        self._env |= {"LC_ALL": "C.UTF-8", "SLURM_TIME_FORMAT": "%s"}
+
+    def run(self, program: str, *arguments: str, stdin: str = "", timeout_s: float | None = None) -> str:
+        """What the command prints. Raises CommandFailed."""
+        path = str(self._folder / program) if self._folder is not None else program
+        limit = TIMEOUT_S if timeout_s is None else timeout_s
+        shown = " ".join((program, *_short(arguments)))
+        try:
+            done = subprocess.run(
+                [path, *arguments],
+                input=stdin.encode(),
+                env=self._env,
+                cwd="/",
+                capture_output=True,
+                timeout=limit,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise CommandFailed(shown, f"did not end within {limit:g} s") from None
+        except OSError as error:
+            raise CommandFailed(shown, "cannot be run", error.strerror or str(error)) from error
+        if done.returncode:
+            raise CommandFailed(shown, f"ended with {done.returncode}", _first_line(done.stderr))
+        if len(done.stdout) > LARGEST_OUTPUT:
+            raise CommandFailed(shown, f"printed more than {LARGEST_OUTPUT >> 20} MiB")
+        return done.stdout.decode(errors="replace")
+
+
+def _first_line(text: bytes) -> str:
+    lines = text[:4096].decode(errors="replace").strip().splitlines()
+    return re.sub(r"^\w+: error: ", "", lines[0]) if lines else ""
+
+
+def _short(arguments: Sequence[str]) -> list[str]:
+    return [one if len(one) <= 60 else f"{one[:57]}..." for one in arguments[:4]]

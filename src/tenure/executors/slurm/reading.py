@@ -1,0 +1,121 @@
+"""What Slurm says, read in bulk: our jobs by one ``squeue``, nodes by one ``sinfo``."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tenure.executors.base import DiscoveredHost
+from tenure.executors.slurm.commands import Commands
+
+_QUEUE = "%i|%T|%Q|%e|%r|%k"
+_NODES = "%N|%c|%m|%o|%G"
+_COMMENT = re.compile(
+    r"tenure:(?P<cluster>[^:|]+):(?P<job>[0-9]+)\.(?P<part>[0-9]+):(?P<gpus>[0-9]+)g(?P<cpus>[0-9]+)c:(?P<instance>[0-9a-f]+)"
+)
+_GPU = re.compile(r"gpu(?::(?P<kind>[^:,()]+))?:(?P<count>[0-9]+)(?![^:,()])")
+_PENDING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED"})
+_LIVE = frozenset(
+    {"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJob:
+    """One of our jobs in Slurm. ``id`` may have been used before: ``job``, from the comment, is what it is.
+
+    ``ended``: Slurm's end time, in seconds since 1970; 0 while it has none. ``gpus`` and ``cpus`` are asked for on each
+    node.
+    """
+
+    id: int
+    job: int
+    part: int
+    gpus: int
+    cpus: int
+    state: str
+    held: bool
+    reason: str
+    ended: int
+
+    @property
+    def pending(self) -> bool:
+        return self.state in _PENDING
+
+    @property
+    def live(self) -> bool:
+        """It occupies nodes: it runs, is about to, or has not been cleaned up."""
+        return self.state in _LIVE
+
+    @property
+    def over(self) -> bool:
+        return not self.pending and not self.live
+
+
+def comment(cluster: str, job: int, part: int, gpus: int, cpus: int, instance: str) -> str:
+    """By this a job is found again: Slurm's own ids are used again after a crash of slurmctld."""
+    return f"tenure:{cluster}:{job}.{part}:{gpus}g{cpus}c:{instance}"
+
+
+def jobs(commands: Commands, instance: str) -> dict[int, list[SlurmJob]]:
+    """Our jobs in Slurm, ended ones that it remembers too, by Tenure's job id. Raises CommandFailed."""
+    # Only our own user's: nobody else can pretend to be one of them.
+    text = commands.run("squeue", "-h", "-a", "-t", "all", "-u", str(os.getuid()), "-o", _QUEUE)
+    return parse_jobs(text, instance)
+
+
+def parse_jobs(text: str, instance: str) -> dict[int, list[SlurmJob]]:
+    found: dict[int, list[SlurmJob]] = {}
+    for line in text.splitlines():
+        fields = line.split("|", 5)
+        if len(fields) != 6 or not fields[0].isdecimal():
+            continue
+        ours = _COMMENT.fullmatch(fields[5].strip())
+        if ours is None or ours["instance"] != instance:
+            continue
+        job = SlurmJob(
+            id=int(fields[0]),
+            job=int(ours["job"]),
+            part=int(ours["part"]),
+            gpus=int(ours["gpus"]),
+            cpus=int(ours["cpus"]),
+            state=fields[1],
+            held=fields[2] == "0",
+            reason=fields[4],
+            ended=int(fields[3]) if fields[3].isdecimal() else 0,
+        )
+        found.setdefault(job.job, []).append(job)
+    return found
+
+
+def by_part(candidates: Iterable[SlurmJob]) -> dict[int, SlurmJob]:
+    """For each part of a job the one that counts: a lost answer of ``sbatch`` may leave several with one comment."""
+    ranked = sorted(candidates, key=lambda one: (one.live, one.pending and not one.held, one.pending, one.id))
+    return {one.part: one for one in ranked}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    host: DiscoveredHost
+    address: str
+
+
+def nodes(commands: Commands, partition: str) -> dict[str, Node]:
+    """The nodes of a partition ('': of all) by name. Raises CommandFailed."""
+    chosen = ("-p", partition) if partition else ("-a",)
+    return parse_nodes(commands.run("sinfo", "-h", "-N", *chosen, "-o", _NODES))
+
+
+def parse_nodes(text: str) -> dict[str, Node]:
+    found: dict[str, Node] = {}
+    for line in text.splitlines():
+        fields = line.split("|", 4)
+        if len(fields) != 5 or not fields[1].isdecimal() or not fields[2].isdecimal():
+            continue
+        name, cpus, mem, address, gres = (field.strip() for field in fields)
+        gpus = [kind or "gpu" for kind, count in _GPU.findall(gres) for _ in range(int(count))]
+        host = DiscoveredHost(name, len(gpus), int(cpus) * 1000, int(mem), tuple(gpus))
+        found[name] = Node(host, address)
+    return found

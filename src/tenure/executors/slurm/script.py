@@ -1,0 +1,24 @@
+"""The batch script of a job, as text. It is submitted once and serves all attempts of the job."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+_SRUN = (
+    'srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --cpu-bind=none'
+    " --kill-on-bad-exit=0 --wait=0 --quiet"
+)
+"""One task on each node, with all that the job has there; no task ends the others, that is left to Tenure."""
+
+
+def render(job: int, node_command: Sequence[str]) -> str:
+    """``node_command`` finds out itself what is to run on its node, if anything.
+
+    What the job's own processes print goes to files of their own: Slurm's output has only its own messages.
+    """
+    return (
+        "#!/bin/sh\n"
+        f"# Job {job} of Tenure, which decides when and where it runs. Released by anybody else it does nothing.\n"
+        f"exec {_SRUN} {shlex.join(node_command)}\n"
+    )
