@@ -41,6 +41,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def watched(slurm: SlurmCluster, root: Path) -> Iterator[Watched]:
+    slurm.resume_drained()  # an id that slurmctld lost and gave again drains the node that still knew it
     with slurm_kit.nodes_as_hosts(slurm):
         watched = Watched(slurm_kit.executor(slurm, root))
         yield watched

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slurm_kit import PLUGIN, levels, site, tenure
+from site_kit import PLUGIN, levels, site, tenure
 
 from support.slurm import SlurmCluster, cluster
 from tenure.slurm import CommandFailed, Commands, Finding, Site, counted, examine, read_site

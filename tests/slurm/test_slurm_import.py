@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slurm_kit import PLUGIN, as_user, site, tenure
+from site_kit import PLUGIN, as_user, site, tenure
 
 from support.slurm import SlurmCluster, cluster
 from support.slurmdb import AccountedCluster, accounted

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from slurm_kit import PLUGIN, as_user, becoming, levels, tenure
+from site_kit import PLUGIN, as_user, becoming, levels, tenure
 
 from support.slurm import SlurmCluster, cluster
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slurm_kit import recorded
+from site_kit import recorded
 
 from tenure.slurm import reading
 from tenure.slurm.reading import PARENT, Association, SlurmUser, Switch
