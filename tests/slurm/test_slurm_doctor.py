@@ -79,9 +79,9 @@ def test_lines_to_write_keep_what_the_site_has() -> None:
     assert found(site(GresTypes="nic"), "gres_types").line == "GresTypes=nic,gpu"
 
 
-def test_devices_are_constrained_where_the_controller_says_so() -> None:
-    assert found(site("config"), "constrain_devices").level == "should"
-    assert found(site("config-cgroup"), "constrain_devices").level == "fine"
+def test_devices_are_not_constrained_to_those_that_slurm_chose() -> None:
+    assert found(site("config"), "constrain_devices").level == "fine"
+    assert found(site("config-cgroup"), "constrain_devices").level == "must"
     assert found(site("config-cgroup"), "proctrack").level == "fine"
 
 

@@ -62,9 +62,15 @@ class Carried:
         """Text of each file by its name; the notes stand above as comments."""
         clusters, budgets = dump(self.config, server=False)
         return {
-            "tenure.toml": _comments(self.cluster_notes) + clusters,
+            "tenure.toml": _comments(self.cluster_notes) + self._server() + clusters,
             "budgets.toml": _comments(self.budget_notes) + budgets,
         }
+
+    def _server(self) -> str:
+        """Jobs run through Slurm, in one partition: a server for each."""
+        first, *others = self.partitions
+        more = f"# {', '.join(others)}: the hosts of one partition for each server\n" if others else ""
+        return f'{more}[server]\nexecutor = "slurm"\n\n[slurm]\npartition = "{first}"\n\n'
 
     def plain(self) -> dict[str, Any]:
         """For ``--json``."""

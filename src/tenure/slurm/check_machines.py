@@ -126,18 +126,14 @@ def _devices(site: Site) -> Iterable[Finding]:
             cgroup.setdefault(key.strip(), value.strip())
     tasks = site.settings.words("TaskPlugin")
     on = cgroup.get("constraindevices", "").lower() in ("yes", "true", "1") and "task/cgroup" in tasks
-    wanted = "TaskPlugin=task/cgroup and ConstrainDevices=yes"
+    wanted = "ConstrainDevices=no"
+    why = "Tenure chooses GPUs by number and sets CUDA_VISIBLE_DEVICES; Slurm would confine jobs to those it chose"
     if on:
-        why = "a job sees only the GPUs that Slurm gave it, numbered from 0: Tenure's numbers must be Slurm's own"
-        yield Finding("constrain_devices", Level.FINE, "yes", wanted, why)
+        yield Finding("constrain_devices", Level.MUST, "yes", wanted, why, "cgroup.conf: ConstrainDevices=no")
     elif "task/cgroup" in tasks and not cgroup:
-        why = "where it is on, a job sees only its GPUs, numbered from 0"
         yield Finding("constrain_devices", Level.CANNOT_TELL, "cgroup.conf is not here", wanted, why)
     else:
-        why = "nothing but CUDA_VISIBLE_DEVICES keeps a job off the GPUs of others, which Tenure has given away"
-        found = "ConstrainDevices=no" if "task/cgroup" in tasks else f"TaskPlugin={','.join(tasks) or 'none'}"
-        line = "cgroup.conf: ConstrainDevices=yes" if "task/cgroup" in tasks else "TaskPlugin=task/cgroup"
-        yield Finding("constrain_devices", Level.SHOULD, found, wanted, why, line)
+        yield Finding("constrain_devices", Level.FINE, "no", wanted, why)
     kind = site.settings.text("ProctrackType")
     level = Level.FINE if kind == "proctrack/cgroup" else Level.SHOULD
     why = "processes that leave their group are not found otherwise, and keep their GPUs after an eviction"
