@@ -38,6 +38,7 @@ def test_a_job_runs_comes_back_and_is_cancelled(server: TestServer, slurm: Slurm
     number, node, gpus, comment = line.split()
     assert (gpus, comment.split(":")[:3]) == ("gres:gpu:4", ["tenure", "main", f"{job}.0"])
     assert server.cli("logs", str(job)).stdout == f"on {node} gpus 0,1,2,3 as {number}.0\n"
+    server.client.close()
     server.kill()
     server.start()
     assert server.client.job(job).state == "running"

@@ -40,8 +40,13 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def own_slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
+    """For a test that kills slurmctld: it gives ids again, and drains a node that still knew the old job."""
+    yield from cluster(tmp_path_factory.mktemp("slurm"), nodes=2)
+
+
+@pytest.fixture
 def watched(slurm: SlurmCluster, root: Path) -> Iterator[Watched]:
-    slurm.resume_drained()  # an id that slurmctld lost and gave again drains the node that still knew it
     with slurm_kit.nodes_as_hosts(slurm):
         watched = Watched(slurm_kit.executor(slurm, root))
         yield watched
@@ -182,8 +187,9 @@ def test_a_node_that_crashes_loses_the_attempt(watched: Watched, slurm: SlurmClu
     assert {line.hear(), line.hear()} != heard
 
 
-def test_slurmctld_killed_and_started_again(watched: Watched, slurm: SlurmCluster, root: Path, tmp_path: Path) -> None:
-    line, back = Line(tmp_path / "line"), Line(tmp_path / "back")
+def test_slurmctld_killed_and_started_again(own_slurm: SlurmCluster, root: Path, tmp_path: Path) -> None:
+    slurm, line, back = own_slurm, Line(tmp_path / "line"), Line(tmp_path / "back")
+    watched = Watched(slurm_kit.executor(slurm, root))
     talks = sh(f"echo ready > {line}; read word < {back}; exit 5")
     watched.executor.start(on(slurm.names[0], command=talks))
     assert line.hear() == "ready"
@@ -194,6 +200,7 @@ def test_slurmctld_killed_and_started_again(watched: Watched, slurm: SlurmCluste
     assert watched.ended("2.1").exit_codes == (0,)
     assert watched.ended("1.1").exit_codes == (5,)
     assert (tmp_path / "count").read_text() == "ran\n"
+    kill_all(watched)
     line.close()
     back.close()
 

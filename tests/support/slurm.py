@@ -166,13 +166,6 @@ class SlurmCluster:
                 os.kill(pid, signal.SIGKILL)
         pid_file.unlink()
 
-    def resume_drained(self) -> None:
-        """Whatever Slurm has drained is in service again."""
-        lines = self.run("sinfo", "-h", "-N", "-o", "%N %T").splitlines()
-        for name in sorted({line.split()[0] for line in lines if "drain" in line.split()[1]}):
-            self.run("scontrol", "update", f"NodeName={name}", "State=RESUME")
-        self._wait(lambda: len(self.idle()) == len(self.names), "all nodes are in service")
-
     def idle(self) -> list[str]:
         """Nodes that answer, whatever runs on them."""
         lines = self.run("sinfo", "-h", "-N", "-o", "%N %t", check=False).splitlines()
