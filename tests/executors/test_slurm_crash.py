@@ -37,12 +37,13 @@ def serve(slurm: SlurmCluster, root: Path, job: str, *steps: str, fault: str) ->
 
 @pytest.mark.parametrize("fault", [name for name in faults.SLURM_POINTS if "stop" not in name])
 def test_killed_in_a_start_or_after_the_end(slurm: SlurmCluster, tmp_path: Path, fault: str) -> None:
-    root, job = tmp_path / "runs", f"echo ran >> {tmp_path}/count.$TENURE_REPLICA; exit 5"
+    root, job = tmp_path / "runs", f"echo ran >> {tmp_path}/count.$TENURE_REPLICA"
     serve(slurm, root, job, "start", "end", fault=fault)
     watched = Watched(slurm_kit.executor(slurm, root), epoch=2)
     watched.executor.start(launch_of(replicas=[replica(sh(job), n, host=host) for n, host in enumerate(slurm.names)]))
     report = watched.ended()
-    assert (report.phase, report.exit_codes) == (Phase.EXITED, (5, 5))
+    # A failure would not do here: the first one ends the others, wherever they are by then.
+    assert (report.phase, report.exit_codes) == (Phase.EXITED, (0, 0))
     assert [(tmp_path / f"count.{rank}").read_text() for rank in (0, 1)] == ["ran\n", "ran\n"]
     assert len(shown(slurm, root)) == 1
     kill_all(watched)
