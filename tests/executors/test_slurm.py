@@ -14,7 +14,7 @@ from support.slurm import SlurmCluster, cluster
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
-    yield from cluster(tmp_path_factory.mktemp("slurm"), nodes=4)
+    yield from cluster(tmp_path_factory.mktemp("slurm"), nodes=16)
 
 
 class TestSlurmExecutor(ExecutorContract):
