@@ -238,7 +238,8 @@ def test_scancel_of_what_does_not_listen(watched: Watched, slurm: SlurmCluster, 
     watched.running()
     slurm.run("scancel", "--state=RUNNING")
     report = watched.ended()
-    assert report.phase is Phase.LOST
+    # Slurm kills the job and its supervisor at once: there may be a moment in which the supervisor sees the end.
+    assert (report.phase, report.exit_codes) in ((Phase.LOST, ()), (Phase.EXITED, (-9,)))
     assert "CANCELLED" in report.message
 
 

@@ -62,6 +62,8 @@ class Steering:
         changes = [
             f"JobId={job.id}",
             "StartTime=now",
+            # It was allowed when the job was last evicted; after a failure Slurm would start it again by itself.
+            "Requeue=0",
             f"ReqNodeList={','.join(part.hosts)}",
             f"NumNodes={count}-{count}",
             f"NumTasks={count}",
