@@ -120,13 +120,20 @@ def test_a_trace_is_replayed_and_its_bad_rows_are_told(tmp_path: Path) -> None:
     log = tmp_path / "tiny.swf"
     log.write_text(SWF)
     out = tmp_path / "out"
-    done = simulate("trace", log, "--gpus", "16", "--policy", "budgets,fifo,backfill", "--out", out, "--no-report")
+    done = simulate(
+        "trace", log, "--gpus", "16", "--policy", "budgets,fifo,backfill,slurm", "--out", out, "--no-report"
+    )
     assert done.returncode == 0, done.stderr
     assert "bad row" in done.stderr and "oops" in done.stderr
     assert "oops" in (out / "notes.txt").read_text()
     assert "oops" not in done.stdout  # it was told before
     assert all(any("oops" in note for note in one["notes"]) for one in summaries(out))
-    assert [(one["policy"], one["jobs"]) for one in summaries(out)] == [("budgets", 3), ("fifo", 3), ("backfill", 3)]
+    assert [(one["policy"], one["jobs"]) for one in summaries(out)] == [
+        ("budgets", 3),
+        ("fifo", 3),
+        ("backfill", 3),
+        ("slurm", 3),
+    ]
 
 
 def test_reports_open_offline_compare_and_are_drawn_again(tmp_path: Path) -> None:
@@ -314,7 +321,7 @@ def test_warm_ups_leave_whole_hours_to_measure(given: str | None, length: float,
         ("month --trick high --policy budgets,priority", "leave it out of --policy"),
         ("month --trick every-cluster", "trick = every-cluster: it takes a second cluster"),
         ("month --mix wild", "mix = wild: there are published, saturated"),
-        ("month --policy budgets,best", "policy = best: there are budgets, priority, fifo, backfill"),
+        ("month --policy budgets,best", "policy = best: there are budgets, priority, fifo, backfill, slurm"),
         ("month --set lookback=1", "lookback = 1: say the unit"),
         ("month --set colour=red", "there is no setting colour; there are: lookback"),
         ("month --set grace=1m,2m", "to try several: --vary"),
@@ -363,7 +370,13 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_policies_are_listed() -> None:
-    assert list(json.loads(simulate("policies", "--json").stdout)) == ["budgets", "priority", "fifo", "backfill"]
+    assert list(json.loads(simulate("policies", "--json").stdout)) == [
+        "budgets",
+        "priority",
+        "fifo",
+        "backfill",
+        "slurm",
+    ]
     assert "EASY" in simulate("policies").stdout
 
 

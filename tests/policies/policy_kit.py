@@ -16,7 +16,7 @@ from tenure.policies.base import Policy
 class Under(World):
     """A world whose passes are those of a policy."""
 
-    def __init__(self, policy: Policy, *given: object, **more: object) -> None:
+    def __init__(self, policy: Policy, /, *given: object, **more: object) -> None:
         self.rules = policy
         super().__init__(*given, **more)  # type: ignore[arg-type]
 

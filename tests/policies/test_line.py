@@ -16,6 +16,8 @@ from tenure.policies.fifo import Fifo
 from tenure.policies.line import waits
 
 LINES = ("fifo", "backfill")
+KEPT = (*LINES, "slurm")
+"""Policies that keep a line; those before are first come, first served."""
 SHARES = {"lab/a": 0.5, "lab/b": 0.5}
 
 
@@ -42,7 +44,7 @@ def test_the_oldest_first_whatever_its_level_budget_or_contract(name: str) -> No
     assert world.victims() == []
 
 
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", KEPT)
 def test_who_comes_back_stands_where_it_stood(name: str) -> None:
     world = under(name, 1)
     first = world.submit("lab/a", 8)
@@ -56,7 +58,7 @@ def test_who_comes_back_stands_where_it_stood(name: str) -> None:
     assert world.running() == {held}
 
 
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", KEPT)
 def test_draining_hosts_are_waited_for(name: str) -> None:
     world = under(name, 1)
     job = world.submit("lab/a", 8, min_runtime=0)
@@ -70,14 +72,14 @@ def test_draining_hosts_are_waited_for(name: str) -> None:
     assert world.running() == {behind}
 
 
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", KEPT)
 def test_nobody_is_exposed(name: str) -> None:
     world = under(name, 1)
     job = world.submit("lab/a", 8, min_runtime=0)
     assert world.rules.protected(world.attempt(job), world.now + 365 * 24 * HOUR)
 
 
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", KEPT)
 def test_while_starts_are_paused_nobody_starts(name: str) -> None:
     world = under(name, 1)
     world.pause()
@@ -87,7 +89,7 @@ def test_while_starts_are_paused_nobody_starts(name: str) -> None:
     assert world.running() == {job}
 
 
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", KEPT)
 def test_the_head_of_the_line_may_go_away(name: str) -> None:
     world = under(name, 2)
     world.submit("lab/a", 8, timeout=30 * HOUR)
@@ -98,7 +100,7 @@ def test_the_head_of_the_line_may_go_away(name: str) -> None:
     assert behind in world.running()
 
 
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", KEPT)
 def test_a_pass_looks_at_those_who_came_and_at_the_head_not_at_the_line(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ from tenure.core.events import (
     Resumed,
 )
 from tenure.core.lifecycle import JobState
-from tenure.core.model import DAY, HOUR, MINUTE, SECOND, Cluster, Host, HostState, Label, Role
+from tenure.core.model import DAY, HOUR, MINUTE, SECOND, Cluster, Host, HostState, Label, Policy, Role
 from tenure.core.reasons import Refusal
 from tenure.policies import by_name
 
@@ -41,7 +41,14 @@ SETTINGS = {
     "priority": ({}, {"cap_percent": 50, "cap_least": 2}, {"cap_least": 0}),
     "fifo": ({}, {}, {}),
     "backfill": ({}, {"allowance": 0, "default_limit": HOUR}, {"default_limit": 3 * HOUR}),
+    "slurm": (
+        {},
+        {"half_life": 3 * HOUR, "calc_period": 7 * MINUTE, "weight_qos": 500, "allowance": 0},
+        {"half_life": 0, "max_age": HOUR, "weight_age": 20_000, "default_limit": 3 * HOUR},
+    ),
 }
+EVERYTHING = Policy(lookback=90 * DAY)
+"""What happened in these histories stays in the ledger: whoever remembers nothing finds all usage there."""
 
 
 class Command(NamedTuple):
@@ -73,7 +80,7 @@ class Chaos:
             clusters.append(Cluster("aux", _hosts("x", 2, 2)))
         self.name = name
         self.settings = SETTINGS[name][start % 3]
-        self.world = Under(by_name(name, **self.settings), clusters, SHARES)
+        self.world = Under(by_name(name, **self.settings), clusters, SHARES, policy=EVERYTHING)
 
     def step(self, after: int, todo: list[Command]) -> None:
         """Time passes as it does, then all commands happen at once."""
@@ -234,7 +241,7 @@ def test_what_a_policy_promises_holds_whatever_happens(
     assert all(job.state is not JobState.QUEUED for job in chaos.world.ended.values())
 
 
-@pytest.mark.parametrize("name", ["fifo", "backfill"])
+@pytest.mark.parametrize("name", ["fifo", "backfill", "slurm"])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_long_line_is_served_as_by_somebody_who_remembers_nothing(name: str, seed: int) -> None:
     """Many wait, of a few shapes and lengths, in two clusters; they come, end, are held, let go and cancelled."""

@@ -226,7 +226,7 @@ def test_people_who_escalated_may_do_without_protection_but_not_without_the_leve
 
 @pytest.mark.parametrize(
     ("policy", "kind"),
-    [("budgets", AsSigned), ("fifo", AsSigned), ("backfill", AsSigned), ("priority", Escalating)],
+    [("budgets", AsSigned), ("fifo", AsSigned), ("backfill", AsSigned), ("slurm", AsSigned), ("priority", Escalating)],
 )
 def test_claims_for_each_policy(policy: str, kind: type[Claims]) -> None:
     assert policy in NAMES

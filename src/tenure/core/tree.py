@@ -103,7 +103,7 @@ class Tree:
             node = self.nodes[path]
             if not node.children:
                 continue
-            shares = self._shares(node, cluster)
+            shares = self.shares(path, cluster)
             for grant in active:
                 if parent_of(grant.to) == path:
                     _move_share(shares, grant, gpus * allocation[path], int(SHARE_ONE**node.depth))
@@ -112,13 +112,14 @@ class Tree:
             order.extend(node.children)
         return allocation
 
-    def _shares(self, node: Node, cluster: str) -> dict[str, int]:
+    def shares(self, path: str, cluster: str) -> dict[str, int]:
+        """Child -> its part of an inner budget on a cluster, parts per million, ``self`` included; without grants."""
         shares: dict[str, int] = {}
-        for child in node.children:
+        for child in self.nodes[path].children:
             budget = self.nodes[child].budget
             if budget is not None:
                 shares[child] = budget.share_on(cluster)
-        shares[f"{node.path}/{SELF}"] = max(0, SHARE_ONE - sum(shares.values()))
+        shares[f"{path}/{SELF}"] = max(0, SHARE_ONE - sum(shares.values()))
         return shares
 
     def next_change(self, now: int) -> int | None:

@@ -10,14 +10,17 @@ from tenure.policies.base import Policy
 from tenure.policies.budgets import Budgets
 from tenure.policies.fifo import Fifo
 from tenure.policies.priority import PriorityCaps
+from tenure.policies.slurm import Slurm
 
-_MAKERS: dict[str, Callable[..., Policy]] = {policy.name: policy for policy in (Budgets, PriorityCaps, Fifo, Backfill)}
+_POLICIES = (Budgets, PriorityCaps, Fifo, Backfill, Slurm)
+_MAKERS: dict[str, Callable[..., Policy]] = {policy.name: policy for policy in _POLICIES}
 NAMES = tuple(_MAKERS)
 DESCRIPTIONS = {
     "budgets": "Tenure's own: budgets, contracts, hierarchical fair share",
     "priority": "priority with per-team caps on protected GPUs and optional preemptibility",
     "fifo": "strictly first come, first served",
     "backfill": "first come, first served with EASY backfilling",
+    "slurm": "Slurm's multifactor priority with Fair Tree and decayed usage, then EASY backfilling",
 }
 """Name -> what it is, for people."""
 

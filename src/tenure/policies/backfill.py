@@ -1,4 +1,4 @@
-"""First come, first served with EASY backfilling: the oldest job has a reservation, which others must respect.
+"""First come, first served with EASY backfilling: the first job has a reservation, which others must respect.
 
 A. W. Mu'alem and D. G. Feitelson: Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling the
 IBM SP2 with Backfilling. IEEE Transactions on Parallel and Distributed Systems 12(6), 2001.
@@ -18,14 +18,14 @@ from tenure.core.queue import Group, Shape, shape_of
 from tenure.core.reasons import Reason
 from tenure.core.state import Attempt, ClusterState, Job, State
 from tenure.policies import moves
-from tenure.policies.line import FIRST, Age, Alike, Line
+from tenure.policies.line import FIRST, Alike, Line, Turn, by_age
 from tenure.policies.standstill import Standstill
 
 
 class Backfill:
-    """The oldest job that does not fit is expected to start at its *shadow time*, when enough of what runs has ended.
+    """The first job that does not fit is expected to start at its *shadow time*, when enough of what runs has ended.
 
-    Another one may start before it if it ends by then, or if the oldest still fits at the shadow time beside it. Every
+    Another one may start before it if it ends by then, or if the first still fits at the shadow time beside it. Every
     job is expected to run to its limit: its timeout, or ``default_limit`` where it has none. Nobody is evicted.
 
     ``default_limit``, ``allowance`` (for coming up and shutting down, on top of every limit) in ms. Raises ValueError
@@ -41,7 +41,7 @@ class Backfill:
             raise ValueError(f"allowance = {allowance}: must be 0 or more")
         self.default_limit = default_limit
         self.allowance = allowance
-        self._line = Line(self.length)
+        self._line = Line(self.length, self.turn)
         self._still: Standstill | None = None
         self._pass: _Pass | None = None
         """The last one."""
@@ -82,8 +82,12 @@ class Backfill:
         return True
 
     def withheld(self, state: State) -> int:
-        """What jobs could use that would delay the oldest."""
+        """What jobs could use that would delay the first."""
         return moves.usable(state)
+
+    def turn(self, job: Job) -> Turn:
+        """Where a job stands in the line."""
+        return by_age(job)
 
     def length(self, job: Job) -> int:
         """How long an attempt of the job is expected to hold its GPUs at most, ms."""
@@ -102,7 +106,7 @@ class Backfill:
 
 @dataclass(slots=True)
 class Reservation:
-    """What is kept for the oldest job of a cluster.
+    """What is kept for the first job of a cluster.
 
     ``at``: its shadow time. ``room``: the room as it will be then, without the job. ``first_end``: when the first of
     those who are expected to make room for it should have ended. ``beside``: for each shape the slots that a job may
@@ -175,8 +179,8 @@ class _Pass:
         """Clusters in which nobody who waits fits."""
         self.passed: list[int] = []
         """Jobs that stood at the head of the line and cannot start."""
-        self.youngest = FIRST
-        """Of them."""
+        self.last_passed = FIRST
+        """The turn of the last of them."""
         self.alikes = list(line.alikes())
         self._fits: dict[tuple[str, Shape], bool] = {}
         self._hopeless: set[tuple[str, Shape]] = set()
@@ -191,7 +195,7 @@ class _Pass:
 
         What others may take beside a reservation is not known any more once somebody has started.
         """
-        if (job.submitted, job.id) < self.youngest or len(self.reserved) + len(self.full) < len(self.state.clusters):
+        if self.line.turn(job) < self.last_passed or len(self.reserved) + len(self.full) < len(self.state.clusters):
             return True
         clusters, end = self.state.clusters, self.state.now + self.policy.length(job)
         for name in job.spec.clusters:
@@ -213,20 +217,20 @@ class _Pass:
         waiting = self.alikes.copy()
         heapify(waiting)
         while waiting and len(self.reserved) + len(self.full) < len(self.state.clusters):
-            age, alike = heappop(waiting)
+            turn, alike = heappop(waiting)
             if not any(self._unreserved(cluster) for cluster in alike.clusters):
                 continue  # something is kept for others wherever they could go
-            job = self.state.jobs[age[1]]
+            job = self.state.jobs[turn[-1]]
             if not self._try(job, alike.clusters):
                 self.passed.append(job.id)
-                self.youngest = age
+                self.last_passed = turn
                 self._reserve(job, alike)
-            following = self.line.after(alike, age)
+            following = self.line.after(alike, turn)
             if following is not None:
                 heappush(waiting, (following, alike))
 
     def _backfill(self) -> None:
-        """Everybody by age who could start, as far as one can tell without trying.
+        """Everybody in turn who could start, as far as one can tell without trying.
 
         Who was tried in vain speaks for all that are like it and no shorter, until somebody else starts.
         """
@@ -235,24 +239,24 @@ class _Pass:
         ]
         behind = self._next(trials, FIRST)
         while behind:
-            age, trial = heappop(behind)
-            alike, job = trial.alike, self.state.jobs[age[1]]
+            turn, trial = heappop(behind)
+            alike, job = trial.alike, self.state.jobs[turn[-1]]
             clusters = [cluster for cluster in alike.clusters if self._fits_now(cluster, alike.shape, alike.sample)]
             if not clusters:
                 trials.remove(trial)
             elif self._try(job, clusters):
                 for each in trials:
                     each.below = each.limit
-                behind = self._next(trials, age)
+                behind = self._next(trials, turn)
             else:
                 trial.below = self.policy.length(job)
-                following = self.line.after(alike, age, trial.below)
+                following = self.line.after(alike, turn, trial.below)
                 if following is not None:
                     heappush(behind, (following, trial))
 
-    def _next(self, trials: list[_Trial], age: Age) -> list[tuple[Age, _Trial]]:
-        """A heap of the next of each trial, younger than ``age``."""
-        found = ((self.line.after(trial.alike, age, trial.below), trial) for trial in trials)
+    def _next(self, trials: list[_Trial], turn: Turn) -> list[tuple[Turn, _Trial]]:
+        """A heap of the next of each trial, behind ``turn``."""
+        found = ((self.line.after(trial.alike, turn, trial.below), trial) for trial in trials)
         heap = [(following, trial) for following, trial in found if following is not None]
         heapify(heap)
         return heap
@@ -282,7 +286,7 @@ class _Pass:
         return known
 
     def _try(self, job: Job, clusters: Iterable[ClusterState]) -> bool:
-        """Start the job in the first of ``clusters`` that can take it without delaying the oldest."""
+        """Start the job in the first of ``clusters`` that can take it without delaying the first."""
         for cluster in clusters:
             plan = self._plan(cluster, job)
             if plan is not None:

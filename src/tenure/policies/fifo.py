@@ -27,8 +27,8 @@ class Fifo:
     def __init__(self) -> None:
         self._line = Line(_no_length)
         self._still: Standstill | None = None
-        self._youngest = FIRST
-        """Of those that hold up clusters."""
+        self._last_passed = FIRST
+        """The turn of the last of those that hold up clusters."""
         self._free: set[str] = set()
         """Clusters that nobody holds up."""
         self._heads: set[tuple[Kind, GroupKey]] = set()
@@ -50,7 +50,7 @@ class Fifo:
 
     def _may_start(self, job: Job) -> bool:
         """Whether somebody who has come into the line is not held up by those at its head."""
-        return (job.submitted, job.id) < self._youngest or not self._free.isdisjoint(job.spec.clusters)
+        return self._line.turn(job) < self._last_passed or not self._free.isdisjoint(job.spec.clusters)
 
     def _why(self, group: Group) -> Reason:
         return Reason.WAITING_CAPACITY if (group.kind, group.key) in self._heads else Reason.WAITING_TURN
@@ -59,12 +59,12 @@ class Fifo:
         """Start one after the other until every cluster is held up."""
         plans: list[Plan] = []
         heads: list[int] = []
-        self._free, self._youngest = set(state.clusters), FIRST
+        self._free, self._last_passed = set(state.clusters), FIRST
         waiting = list(self._line.alikes())
         heapify(waiting)
         while self._free and waiting:
-            age, alike = waiting[0]
-            job = state.jobs[age[1]]
+            turn, alike = waiting[0]
+            job = state.jobs[turn[-1]]
             clusters = [cluster for cluster in alike.clusters if cluster.spec.name in self._free]
             tried = (moves.start_in(state, cluster, job) for cluster in clusters)
             plan = next((plan for plan in tried if plan is not None), None)
@@ -72,12 +72,12 @@ class Fifo:
                 heappop(waiting)
                 if clusters:
                     heads.append(job.id)
-                    self._youngest = age
+                    self._last_passed = turn
                     self._free.difference_update(cluster.spec.name for cluster in clusters)
                 continue
             apply(state, plan)
             plans.append(plan)
-            following = self._line.after(alike, age)
+            following = self._line.after(alike, turn)
             if following is not None:
                 heapreplace(waiting, (following, alike))
             else:

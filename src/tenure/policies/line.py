@@ -1,6 +1,7 @@
-"""First come, first served: the line of waiting jobs, kept from pass to pass, so that a pass costs what changed.
+"""The line of waiting jobs, first come, first served or in another order, kept from pass to pass.
 
-Jobs of one shape and one length are alike to a policy of a line, whoever sent them and whatever they are charged to.
+So a pass costs what changed. Jobs of one shape and one length are alike to a policy of a line, whoever sent them and
+whatever they are charged to: nothing but their turn tells them apart.
 """
 
 from __future__ import annotations
@@ -15,10 +16,15 @@ from tenure.core.reasons import Reason
 from tenure.core.state import ClusterState, Job, State
 from tenure.policies import moves
 
-Age = tuple[int, int]
-"""Where a job stands in the line: its first submission (ms UTC), then its id."""
-FIRST: Age = (-1, -1)
+Turn = tuple[int, ...]
+"""Where a job stands in the line: the smallest is first. No number is negative, and the last one is the job's id."""
+FIRST: Turn = (-1,)
 """Before everybody."""
+
+
+def by_age(job: Job) -> Turn:
+    """First come, first served: by first submission (ms UTC)."""
+    return (job.submitted, job.id)
 
 
 def waits(state: State, job: Job | None) -> bool:
@@ -28,30 +34,30 @@ def waits(state: State, job: Job | None) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Alike:
-    """Jobs of one shape, by age: all of them, and those of each length. Some may have left the line."""
+    """Jobs of one shape, in turn: all of them, and those of each length. Some may have left the line."""
 
     shape: Shape
     sample: Job
     """One of them: what fits for it fits for all."""
     clusters: list[ClusterState]
     """That they accept, in the order in which they list them."""
-    ages: list[Age] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     """All that there are, the shortest first."""
-    by_length: dict[int, list[Age]] = field(default_factory=dict)
+    by_length: dict[int, list[Turn]] = field(default_factory=dict)
 
-    def add(self, age: Age, length: int) -> None:
-        insort(self.ages, age)
+    def add(self, turn: Turn, length: int) -> None:
+        insort(self.turns, turn)
         if length not in self.by_length:
             insort(self.lengths, length)
             self.by_length[length] = []
-        insort(self.by_length[length], age)
+        insort(self.by_length[length], turn)
 
-    def drop(self, age: Age, length: int) -> None:
+    def drop(self, turn: Turn, length: int) -> None:
         """Take one out that has left. It is there."""
-        del self.ages[bisect_left(self.ages, age)]
+        del self.turns[bisect_left(self.turns, turn)]
         same = self.by_length[length]
-        del same[bisect_left(same, age)]
+        del same[bisect_left(same, turn)]
         if not same:
             del self.by_length[length]
             self.lengths.remove(length)
@@ -60,11 +66,13 @@ class Alike:
 class Line:
     """All waiting jobs in order. Whoever leaves is dropped when it is come across; whoever comes is told by ``update``.
 
-    ``length``: what tells jobs of one shape apart, ms; 0 for all when nothing does.
+    ``length``: what tells jobs of one shape apart, ms; 0 for all when nothing does. ``turn``: where a job stands; it
+    must not change while the line is kept.
     """
 
-    def __init__(self, length: Callable[[Job], int]) -> None:
+    def __init__(self, length: Callable[[Job], int], turn: Callable[[Job], Turn] = by_age) -> None:
         self.length = length
+        self.turn = turn
         self._state: State | None = None
         self._clusters: list[ClusterState] = []
         self._shapes: dict[Shape, Alike] = {}
@@ -87,26 +95,26 @@ class Line:
             self._add(job)
         return came
 
-    def alikes(self) -> Iterator[tuple[Age, Alike]]:
-        """Every shape that somebody who waits has, with the age of the oldest of them."""
+    def alikes(self) -> Iterator[tuple[Turn, Alike]]:
+        """Every shape that somebody who waits has, with the turn of the first of them."""
         for alike in list(self._shapes.values()):
-            age = self.after(alike, FIRST)
-            if age is not None:
-                yield age, alike
+            turn = self.after(alike, FIRST)
+            if turn is not None:
+                yield turn, alike
             else:
                 del self._shapes[alike.shape]
 
-    def after(self, alike: Alike, age: Age, below: int | None = None) -> Age | None:
-        """The oldest of those that are alike and younger than ``age``; only those shorter than ``below`` ms, if given.
+    def after(self, alike: Alike, turn: Turn, below: int | None = None) -> Turn | None:
+        """The first of those that are alike and behind ``turn``; only those shorter than ``below`` ms, if given.
 
         None when there is nobody.
         """
         shorter = len(alike.lengths) if below is None else bisect_left(alike.lengths, below)
-        if below is None or shorter * shorter > len(alike.ages):  # so many are shorter that one comes soon
-            return self._next(alike.ages, age, below)
+        if below is None or shorter * shorter > len(alike.turns):  # so many are shorter that one comes soon
+            return self._next(alike.turns, turn, below)
         found = None
         for length in alike.lengths[:shorter]:
-            first = self._next(alike.by_length[length], age)
+            first = self._next(alike.by_length[length], turn)
             if first is not None and (found is None or first < found):
                 found = first
         return found
@@ -143,20 +151,20 @@ class Line:
             alike = self._shapes[shape] = Alike(shape, job, clusters)
         length = self.length(job)
         self._where[job.id] = alike, length
-        alike.add((job.submitted, job.id), length)
+        alike.add(self.turn(job), length)
 
-    def _next(self, ages: list[Age], age: Age, below: int | None = None) -> Age | None:
-        """The first in a list after ``age`` that waits; who has left and is come across is dropped."""
+    def _next(self, turns: list[Turn], turn: Turn, below: int | None = None) -> Turn | None:
+        """The first in a list after ``turn`` that waits; who has left and is come across is dropped."""
         assert self._state is not None
-        n = bisect_right(ages, age)
-        while n < len(ages):
-            found = ages[n]
-            alike, length = self._where[found[1]]
+        n = bisect_right(turns, turn)
+        while n < len(turns):
+            found = turns[n]
+            alike, length = self._where[found[-1]]
             if below is not None and length >= below:
                 n += 1
-            elif waits(self._state, self._state.jobs.get(found[1])):
+            elif waits(self._state, self._state.jobs.get(found[-1])):
                 return found
             else:
-                del self._where[found[1]]
+                del self._where[found[-1]]
                 alike.drop(found, length)
         return None

@@ -52,6 +52,10 @@ _COUNTS = (
     "moves_per_hour",
     "cap_percent",
     "cap_least",
+    "weight_age",
+    "weight_fairshare",
+    "weight_job_size",
+    "weight_qos",
 )
 """Numbers; all others but switches are durations."""
 SETTINGS = tuple(dict.fromkeys((*_OF_SCHEDULER, *_OF_CLUSTERS, *(n for names in _OF_POLICIES.values() for n in names))))
