@@ -17,7 +17,7 @@ from tenure.policies.line import Line, Turn
 
 _HIGHEST = 0xFFFFFFFF
 """Priorities have 32 bits."""
-_NEWCOMER = "*"
+NEWCOMER = "*"
 """In each account: anybody who has run nothing there. No person is called so."""
 
 
@@ -82,10 +82,14 @@ class Slurm(Backfill):
     def turn(self, job: Job) -> Turn:
         return (_HIGHEST - self.priority(job), job.submitted, job.id)
 
+    def fair_share(self, leaf: str, user: str) -> tuple[int, int]:
+        """Somebody's rank as of the last calculation, and the best one, which is the number of users."""
+        ranks = self._ranking.ranks
+        return ranks.get((leaf, user)) or ranks.get((leaf, NEWCOMER), 0), self._ranking.users
+
     def priority(self, job: Job) -> int:
         """What Slurm calls so, of a job that waits; as of the last calculation, or of its submission."""
-        ranks, users = self._ranking.ranks, self._ranking.users
-        rank = ranks.get((job.leaf, job.spec.user)) or ranks.get((job.leaf, _NEWCOMER), 0)
+        rank, users = self.fair_share(job.leaf, job.spec.user)
         age = min(max(0, self._at - job.submitted), self.max_age)
         gpus = min(job.spec.gpus, self._gpus)
         total = self.weight_age * age * users * self._gpus
@@ -139,7 +143,7 @@ def rank_people(state: State, tree: Tree, usage: dict[Key, int]) -> fairtree.Ran
         if not children:
             for user, used in by_leaf.get(path, ()):
                 yield Association((path, user), 1, used)
-            yield Association((path, _NEWCOMER), 1, 0)
+            yield Association((path, NEWCOMER), 1, 0)
             return
         shares = dict.fromkeys(children, 0)
         for name, gpus in sizes:
