@@ -6,7 +6,7 @@ IBM SP2 with Backfilling. IEEE Transactions on Parallel and Distributed Systems 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
@@ -18,7 +18,7 @@ from tenure.core.queue import Group, Shape, shape_of
 from tenure.core.reasons import Reason
 from tenure.core.state import Attempt, ClusterState, Job, State
 from tenure.policies import moves
-from tenure.policies.line import FIRST, Alike, Line, Turn, by_age
+from tenure.policies.line import FIRST, Age, Alike, Line, Turn, by_age
 from tenure.policies.standstill import Standstill
 
 
@@ -41,7 +41,7 @@ class Backfill:
             raise ValueError(f"allowance = {allowance}: must be 0 or more")
         self.default_limit = default_limit
         self.allowance = allowance
-        self._line = Line(self.length, self.turn)
+        self._line = Line(self.length, self.turns)
         self._still: Standstill | None = None
         self._pass: _Pass | None = None
         """The last one."""
@@ -85,9 +85,9 @@ class Backfill:
         """What jobs could use that would delay the first."""
         return moves.usable(state)
 
-    def turn(self, job: Job) -> Turn:
-        """Where a job stands in the line."""
-        return by_age(job)
+    def turns(self, job: Job, ages: Sequence[Age]) -> Sequence[Turn]:
+        """Where jobs stand in the line that are a person's in one group of the queue."""
+        return by_age(job, ages)
 
     def length(self, job: Job) -> int:
         """How long an attempt of the job is expected to hold its GPUs at most, ms."""

@@ -7,7 +7,7 @@ whatever they are charged to: nothing but their turn tells them apart.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tenure.core.lifecycle import JobState
@@ -16,15 +16,17 @@ from tenure.core.reasons import Reason
 from tenure.core.state import ClusterState, Job, State
 from tenure.policies import moves
 
+Age = tuple[int, int]
+"""First submission (ms UTC), and id."""
 Turn = tuple[int, ...]
 """Where a job stands in the line: the smallest is first. No number is negative, and the last one is the job's id."""
 FIRST: Turn = (-1,)
 """Before everybody."""
 
 
-def by_age(job: Job) -> Turn:
-    """First come, first served: by first submission (ms UTC)."""
-    return (job.submitted, job.id)
+def by_age(_: Job, ages: Sequence[Age]) -> Sequence[Turn]:
+    """First come, first served."""
+    return ages
 
 
 def waits(state: State, job: Job | None) -> bool:
@@ -53,6 +55,13 @@ class Alike:
             self.by_length[length] = []
         insort(self.by_length[length], turn)
 
+    def arrange(self) -> None:
+        """Make the rest from those of each length, which are in no order yet."""
+        for same in self.by_length.values():
+            same.sort()
+        self.lengths = sorted(self.by_length)
+        self.turns = sorted(turn for same in self.by_length.values() for turn in same)
+
     def drop(self, turn: Turn, length: int) -> None:
         """Take one out that has left. It is there."""
         del self.turns[bisect_left(self.turns, turn)]
@@ -66,18 +75,28 @@ class Alike:
 class Line:
     """All waiting jobs in order. Whoever leaves is dropped when it is come across; whoever comes is told by ``update``.
 
-    ``length``: what tells jobs of one shape apart, ms; 0 for all when nothing does. ``turn``: where a job stands; it
-    must not change while the line is kept.
+    ``length``: what tells jobs of one shape apart, ms; 0 for all when nothing does. ``turns``: where jobs of these ages
+    stand that are a person's in one group of the queue; the job is any of them.
     """
 
-    def __init__(self, length: Callable[[Job], int], turn: Callable[[Job], Turn] = by_age) -> None:
+    def __init__(
+        self, length: Callable[[Job], int], turns: Callable[[Job, Sequence[Age]], Sequence[Turn]] = by_age
+    ) -> None:
         self.length = length
-        self.turn = turn
+        self.turns = turns
         self._state: State | None = None
         self._clusters: list[ClusterState] = []
         self._shapes: dict[Shape, Alike] = {}
         self._where: dict[int, tuple[Alike, int]] = {}
         """Job -> those that are like it, and its length."""
+
+    def turn(self, job: Job) -> Turn:
+        """Where a job stands."""
+        return self.turns(job, ((job.submitted, job.id),))[0]
+
+    def forget(self) -> None:
+        """Turns have changed: the next ``update`` makes the line anew."""
+        self._state = None
 
     def update(self, state: State) -> list[Job] | None:
         """Who came into the line, or may have, since the last step; None: the line was made anew.
@@ -133,25 +152,38 @@ class Line:
                 moves.park(cluster, group, why)
 
     def _build(self, state: State) -> None:
-        self._shapes, self._where = {}, {}
+        known, jobs, where = self._where, state.jobs, dict[int, tuple[Alike, int]]()
+        self._shapes, self._where = {}, where
         for _, group in moves.groups(state):
-            for jobs in group.people.values():
-                for _, job_id in jobs:
-                    self._add(state.jobs[job_id])
+            alike = self._alike(group.key.shape, jobs[group.anyone()])
+            lines = alike.by_length
+            for ages in group.people.values():
+                for turn in self.turns(jobs[ages[0][1]], ages):
+                    job_id = turn[-1]
+                    if job_id not in where:  # its groups in several clusters
+                        length = known[job_id][1] if job_id in known else self.length(jobs[job_id])
+                        where[job_id] = alike, length
+                        if length in lines:
+                            lines[length].append(turn)
+                        else:
+                            lines[length] = [turn]
+        for alike in self._shapes.values():
+            alike.arrange()
 
     def _add(self, job: Job) -> None:
-        if job.id in self._where:
-            return
-        shape = shape_of(job.spec)
+        if job.id not in self._where:
+            alike, length = self._alike(shape_of(job.spec), job), self.length(job)
+            self._where[job.id] = alike, length
+            alike.add(self.turn(job), length)
+
+    def _alike(self, shape: Shape, sample: Job) -> Alike:
         alike = self._shapes.get(shape)
         if alike is None:
             assert self._state is not None
             known = self._state.clusters
             clusters = [known[name] for name in shape.clusters if name in known]
-            alike = self._shapes[shape] = Alike(shape, job, clusters)
-        length = self.length(job)
-        self._where[job.id] = alike, length
-        alike.add(self.turn(job), length)
+            alike = self._shapes[shape] = Alike(shape, sample, clusters)
+        return alike
 
     def _next(self, turns: list[Turn], turn: Turn, below: int | None = None) -> Turn | None:
         """The first in a list after ``turn`` that waits; who has left and is come across is dropped."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tenure.core.decisions import Plan
 from tenure.core.ledger import OCCUPANCY
@@ -13,10 +13,10 @@ from tenure.policies import fairtree
 from tenure.policies.backfill import Backfill
 from tenure.policies.decay import Weights
 from tenure.policies.fairtree import Association, Key
-from tenure.policies.line import Line, Turn
+from tenure.policies.line import Age, Turn
 
 _HIGHEST = 0xFFFFFFFF
-"""Priorities have 32 bits."""
+"""Of priorities."""
 NEWCOMER = "*"
 """In each account: anybody who has run nothing there. No person is called so."""
 
@@ -58,6 +58,9 @@ class Slurm(Backfill):
         for weight in ("weight_age", "weight_fairshare", "weight_job_size", "weight_qos"):
             if getattr(self, weight) < 0:
                 raise ValueError(f"{weight} = {getattr(self, weight)}: must be 0 or more")
+        total = weight_age + weight_fairshare + weight_job_size + weight_qos
+        if total > _HIGHEST:
+            raise ValueError(f"weight_* = {total} together: at most {_HIGHEST}, a priority has 32 bits")
         super().__init__(default_limit, allowance)
         self.half_life, self.calc_period, self.max_age = half_life, calc_period, max_age
         self._usage = Usage(half_life, calc_period)
@@ -66,6 +69,8 @@ class Slurm(Backfill):
         self._at = 0
         self._gpus = 1
         self._ranking = fairtree.Ranking(1, {}, {})
+        self._whole = 1
+        """What priorities are calculated over: age, size and rank have a denominator each."""
 
     def run(self, state: State) -> list[Plan]:
         at, tree = state.now - state.now % self.calc_period, state.the_tree()
@@ -76,27 +81,38 @@ class Slurm(Backfill):
             self._at = at
             self._gpus = sum(cluster.spec.gpus for cluster in state.clusters.values()) or 1
             self._ranking = rank_people(state, tree, self._usage.until(state, at))
-            self._line = Line(self.length, self.turn)
+            self._whole = self.max_age * self._ranking.users * self._gpus
+            self._line.forget()
         return super().run(state)
 
-    def turn(self, job: Job) -> Turn:
-        return (_HIGHEST - self.priority(job), job.submitted, job.id)
+    def turns(self, job: Job, ages: Sequence[Age]) -> Sequence[Turn]:
+        base, at, longest = self._base(job), self._at, self.max_age
+        whole, weight = self._whole, self._whole // self.max_age * self.weight_age
+        return [
+            (_HIGHEST - ((base + weight * min(max(0, at - submitted), longest)) // whole or 1), submitted, job_id)
+            for submitted, job_id in ages
+        ]
+
+    def priority(self, job: Job) -> int:
+        """What Slurm calls so, of a job that waits; as of the last calculation, or of its submission."""
+        return _HIGHEST - self.turns(job, ((job.submitted, job.id),))[0][0]
 
     def fair_share(self, leaf: str, user: str) -> tuple[int, int]:
         """Somebody's rank as of the last calculation, and the best one, which is the number of users."""
         ranks = self._ranking.ranks
         return ranks.get((leaf, user)) or ranks.get((leaf, NEWCOMER), 0), self._ranking.users
 
-    def priority(self, job: Job) -> int:
-        """What Slurm calls so, of a job that waits; as of the last calculation, or of its submission."""
-        rank, users = self.fair_share(job.leaf, job.spec.user)
-        age = min(max(0, self._at - job.submitted), self.max_age)
-        gpus = min(job.spec.gpus, self._gpus)
-        total = self.weight_age * age * users * self._gpus
-        total += self.weight_fairshare * rank * self.max_age * self._gpus
-        total += self.weight_job_size * gpus * self.max_age * users
-        quality = self.weight_qos if job.spec.charged else 0
-        return min(max(1, total // (self.max_age * users * self._gpus) + quality), _HIGHEST)
+    def _base(self, job: Job) -> int:
+        """All of a priority but what age adds, over ``_whole``."""
+        spec = job.spec
+        rank, users = self.fair_share(job.leaf, spec.user)
+        size = min(spec.gpus, self._gpus)
+        quality = self.weight_qos if spec.charged else 0
+        return (
+            self.weight_fairshare * rank * (self._whole // users)
+            + self.weight_job_size * size * (self._whole // self._gpus)
+            + quality * self._whole
+        )
 
 
 class Usage:
