@@ -177,6 +177,7 @@ def test_new_shares_count_at_once() -> None:
         ({"calc_period": 999}, "calc_period = 999: must be at least 1 s"),
         ({"max_age": 0}, "max_age = 0: must be more than 0"),
         ({"weight_age": -1}, "weight_age = -1: must be 0 or more"),
+        ({"weight_qos": 2**32}, "weight_* = 4294979296 together: at most 4294967295, a priority has 32 bits"),
         ({"default_limit": 0}, "default_limit = 0: must be more than 0"),
     ],
 )

@@ -143,6 +143,8 @@ def test_settings_that_nobody_heeds_or_that_come_twice_are_refused(
         ("budgets", {"grace": "-1m"}, "cannot be negative"),
         ("priority", {"cap_percent": "half"}, "cap_percent = half: write a whole number"),
         ("backfill", {"default_limit": "0"}, "default_limit = 0: must be more than 0"),
+        ("slurm", {"half_life": "30s"}, "half_life = 30000: must be at least 1 min, or 0 for no decay"),
+        ("slurm", {"weight_age": "1d"}, "weight_age = 1d: write a whole number"),
     ],
 )
 def test_bad_values_name_the_setting(policy: str, pairs: dict[str, str], says: str) -> None:

@@ -64,21 +64,22 @@ class Slurm(Backfill):
         super().__init__(default_limit, allowance)
         self.half_life, self.calc_period, self.max_age = half_life, calc_period, max_age
         self._usage = Usage(half_life, calc_period)
-        self._made: tuple[State, Tree, int] | None = None
-        """For which state, tree and time (ms UTC) priorities were made."""
+        self._state: State | None = None
+        self._tree: Tree | None = None
         self._at = 0
+        """For which state, tree and time (ms UTC) priorities were made."""
         self._gpus = 1
         self._ranking = fairtree.Ranking(1, {}, {})
         self._whole = 1
         """What priorities are calculated over: age, size and rank have a denominator each."""
 
     def run(self, state: State) -> list[Plan]:
-        at, tree = state.now - state.now % self.calc_period, state.the_tree()
-        if self._made is None or self._made[0] is not state:
+        at = state.now - state.now % self.calc_period
+        tree = state.the_tree()
+        if self._state is not state:
             self._usage = Usage(self.half_life, self.calc_period)
-        if self._made is None or self._made[0] is not state or self._made[1] is not tree or self._made[2] != at:
-            self._made = state, tree, at
-            self._at = at
+        if self._state is not state or self._tree is not tree or self._at != at:
+            self._state, self._tree, self._at = state, tree, at
             self._gpus = sum(cluster.spec.gpus for cluster in state.clusters.values()) or 1
             self._ranking = rank_people(state, tree, self._usage.until(state, at))
             self._whole = self.max_age * self._ranking.users * self._gpus
