@@ -144,6 +144,16 @@ def test_usage_of_real_jobs_gives_the_same_order(slurm: AccountedCluster) -> Non
     assert shown["text", "bob"].usage == shown["idle", ""].usage == 0
     assert shown[ROOT, ""].usage == sum(one.usage for key, one in shown.items() if key[1])
     assert ours.ranks["text", "bob"] > ours.ranks["text", "root"]
+    # Jobs that wait have the priority that the policy gives for the same ranks.
+    slurm.run("scontrol", "update", "partitionname=gpu", "state=down")
+    for account in ("text", "lab", "vision"):
+        slurm.run("sbatch", f"--account={account}", "--chdir=/", "--output=/dev/null", "--wrap=true")
+    lines = slurm.run("squeue", "-h", "-t", "PD", "-S", "-p", "-o", "%a %Q").split()
+    waiting = dict(zip(lines[::2], map(int, lines[1::2]), strict=True))
+    assert waiting == {name: 10_000 * ours.ranks[name, "root"] // ours.users for name in waiting}
+    assert list(waiting) == sorted(waiting, key=lambda name: -ours.ranks[name, "root"]) and len(waiting) == 3
+    slurm.run("scancel", "--state=PENDING", "--user=root")
+    slurm.run("scontrol", "update", "partitionname=gpu", "state=up")
 
 
 # ---- usage of a simulation

@@ -14,7 +14,7 @@ from tenure.slurm.reading import ASSOCIATION_FIELDS, PARENT, read_associations
 CONF = """PriorityType=priority/multifactor
 PriorityDecayHalfLife=0
 PriorityUsageResetPeriod=YEARLY
-PriorityWeightFairshare=100000
+PriorityWeightFairshare=10000
 AccountingStorageEnforce=associations,limits
 PartitionName=gpu Nodes=ALL Default=YES State=UP TRESBillingWeights=CPU=1.0,GRES/gpu=1000.0"""
 """Without decay usage stays what it was and can be compared to the unit. Without `limits` Slurm counts nothing of a job
