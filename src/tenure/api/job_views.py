@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from tenure import words
+from tenure import units, words
 from tenure.api.models import (
+    ArrayView,
     AttemptView,
     EvictionView,
     JobDetail,
@@ -26,7 +27,7 @@ from tenure.core.reasons import Because, Reason
 from tenure.core.state import Attempt, Job, State, StopRecord, protected
 from tenure.engine import record
 from tenure.engine.engine import Engine
-from tenure.store import AttemptRow, EvictionRow, JobRow
+from tenure.store import ArrayRow, AttemptRow, EvictionRow, JobRow
 
 HIDDEN = "(hidden)"
 
@@ -53,6 +54,25 @@ def job_view(engine: Engine, row: JobRow) -> JobView:
     return job_views(engine, [row])[0]
 
 
+def array_view(engine: Engine, row: ArrayRow) -> ArrayView:
+    """An array, and how many of its jobs are in which state."""
+    spec = codec.record(JobSpec, json.loads(row.spec))
+    indices = json.loads(row.indices)
+    first = engine.store.first_in_array(row.id)
+    states = engine.store.array_states(row.id)
+    return ArrayView(
+        id=row.id,
+        name=spec.name,
+        user=spec.user,
+        budget=first.budget if first is not None else spec.budget,
+        indices=units.format_indices(indices),
+        count=len(indices),
+        throttle=row.throttle or None,
+        ended=all(JobState(state).ended for state in states),
+        states=states,
+    )
+
+
 def job_detail(engine: Engine, row: JobRow, *, secrets: bool) -> JobDetail:
     """All of one job. ``secrets``: whether the values of its variables are shown."""
     live, stale = _live(engine, [row])
@@ -64,8 +84,10 @@ def job_detail(engine: Engine, row: JobRow, *, secrets: bool) -> JobDetail:
     if current is not None:
         attempts = [a for a in attempts if a.id != current.id] + [current]
     env = dict(spec.execution.env)
+    array = engine.store.array(row.array_id) if row.array_id is not None else None
     return JobDetail(
         **fields,
+        array=array_view(engine, array) if array is not None else None,
         timeout_ms=spec.timeout,
         grace_ms=spec.grace,
         retries=spec.retries,
@@ -146,6 +168,8 @@ def _fields(row: JobRow, live: Mapping[str, Any] | None, spec: JobSpec | None = 
         "evictions": row.evictions,
         "restarts": row.restarts,
         "exit_code": row.exit_code,
+        "array_id": row.array_id,
+        "array_index": row.array_index,
         "reason": reason_view(record.because_of(row.reason)),
         "attempt": None,
         **(live or {}),

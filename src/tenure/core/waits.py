@@ -7,6 +7,7 @@ when something ends.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from heapq import heappop, heappush
 
 from tenure.core import effects
@@ -92,6 +93,13 @@ def jobs_of(state: State, submission: int) -> list[Job]:
     record = state.arrays.get(submission)
     count = len(record.array.indices) if record is not None else 1
     return [state.jobs[i] for i in range(submission, submission + count) if i in state.jobs]
+
+
+def of_array(state: State, array: int, indices: Collection[int] | None = None) -> list[Job]:
+    """The live jobs of an array, or those with these indices, first to last; none for what is no array."""
+    if array not in state.arrays:
+        return []
+    return [job for job in jobs_of(state, array) if indices is None or job.index in indices]
 
 
 def _let_in(state: State, submission: int) -> None:

@@ -39,6 +39,7 @@ class Writer:
             spans=[record.span_row(cluster, span, seq) for cluster, span in state.closed_spans],
             evictions=self._evictions(state, seq, result),
             audit=audit,
+            arrays=record.array_rows(events),
         )
         self.seq = seq
 
