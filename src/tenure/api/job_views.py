@@ -42,12 +42,26 @@ def hours(amount_ms: int) -> float:
     return round(amount_ms / (GPU * HOUR), 6)
 
 
-def job_views(engine: Engine, rows: Sequence[JobRow]) -> list[JobView]:
-    """Rows of a listing with the current reason and attempt of live jobs."""
+def job_views(engine: Engine, rows: Sequence[JobRow], *, fold: bool = False) -> list[JobView]:
+    """Rows of a listing with the current reason and attempt of live jobs.
+
+    ``fold``: a job of an array that has never started stands for all of these.
+    """
     live, stale = _live(engine, rows)
     for i in stale:
         rows = [*rows[:i], engine.store.job(rows[i].id) or rows[i], *rows[i + 1 :]]
-    return [JobView(**_fields(row, live.get(row.id))) for row in rows]
+    views = [JobView(**_fields(row, live.get(row.id))) for row in rows]
+    waiting = [view for view in views if view.array_id is not None and view.state == JobState.QUEUED] if fold else []
+    if not waiting:
+        return views
+    indices = engine.store.never_started({view.array_id for view in waiting if view.array_id is not None})
+    of_array = {array: units.format_indices(found) for array, found in indices.items()}
+    return [
+        view.model_copy(update={"array_waiting": of_array.get(view.array_id)})
+        if view.array_id is not None and view.array_index == indices.get(view.array_id, [None])[0]
+        else view
+        for view in views
+    ]
 
 
 def job_view(engine: Engine, row: JobRow) -> JobView:

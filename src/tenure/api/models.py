@@ -126,6 +126,7 @@ class JobView(Response):
 
     ``reservations``: how many it was given; ``first_starts_by``: what it was told with the first. Both are null once
     the job has ended. ``array_id``, ``array_index``: the array that it is of (the id of its first job), and which one.
+    ``array_waiting``: in a folded listing the indices of all for which it stands.
     """
 
     id: int
@@ -155,11 +156,15 @@ class JobView(Response):
     first_starts_by: Time | None = None
     array_id: int | None = None
     array_index: int | None = None
+    array_waiting: str | None = None
 
     @property
     def label(self) -> str:
-        """What people call it: ``12``, or ``12_3`` in an array."""
-        return str(self.id) if self.array_id is None else f"{self.array_id}_{self.array_index}"
+        """What people call it: ``12``, ``12_3`` in an array, ``12_[3-9]`` where it stands for several."""
+        if self.array_id is None:
+            return str(self.id)
+        several = self.array_waiting if self.array_waiting and not self.array_waiting.isdigit() else None
+        return f"{self.array_id}_{self.array_index if several is None else f'[{several}]'}"
 
 
 class ArrayView(Response):

@@ -31,6 +31,11 @@ def _jobs() -> Select[Any]:
     return select(*columns).select_from(jobs.outerjoin(arrays, jobs.c.array_id == arrays.c.id))
 
 
+def _never_started() -> ColumnElement[bool]:
+    table = schema.jobs
+    return (table.c.state == "queued") & table.c.first_start_at.is_(None)
+
+
 class Records(Database):
     """Read by the API, and by the engine when it answers a submission."""
 
@@ -83,13 +88,15 @@ class Records(Database):
         since: int | None = None,
         array: int | None = None,
         indices: Collection[int] | None = None,
+        fold: bool = False,
         after: int | None = None,
         limit: int | None = 100,
     ) -> list[JobRow]:
         """Jobs, newest first. Empty or None does not filter.
 
-        ``array``: only its jobs, of these ``indices``. ``budget``: this path and below. ``since``: submitted then or
-        later. ``after``: the id of the last job of the page before. ``limit`` None: all.
+        ``array``: only its jobs, of these ``indices``. ``fold``: of those of an array that have never started just the
+        first. ``budget``: this path and below. ``since``: submitted then or later. ``after``: the id of the last job of
+        the page before. ``limit`` None: all.
         """
         table = schema.jobs
         query = _jobs().order_by(table.c.id.desc()).limit(limit)
@@ -107,9 +114,21 @@ class Records(Database):
             query = query.where(table.c.array_id == array)
         if indices is not None:
             query = query.where(table.c.array_index.in_(indices))
+        if fold:
+            first = select(func.min(table.c.id)).where(_never_started()).group_by(table.c.array_id)
+            query = query.where(or_(~_never_started(), table.c.array_id.is_(None), table.c.id.in_(first)))
         if after is not None:
             query = query.where(table.c.id < after)
         return [JobRow(*row) for row in self._all(query)]
+
+    def never_started(self, arrays: Collection[int]) -> dict[int, list[int]]:
+        """The indices of those jobs of each array that wait and have never started, rising."""
+        table = schema.jobs
+        query = select(table.c.array_id, table.c.array_index).where(table.c.array_id.in_(arrays), _never_started())
+        found: dict[int, list[int]] = {}
+        for array, index in self._all(query.order_by(table.c.array_id, table.c.array_index)):
+            found.setdefault(array, []).append(index)
+        return found
 
     def attempts_of(self, job_id: int) -> list[AttemptRow]:
         """The attempts of a job, first to last."""

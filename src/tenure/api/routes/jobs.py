@@ -96,6 +96,7 @@ def list_jobs(
     since: Annotated[str | None, Query(max_length=64, description="submitted then or later, RFC 3339")] = None,
     array: Annotated[int | None, Query(ge=1, le=MAX_INT, description="only the jobs of this array")] = None,
     indices: Annotated[str | None, Query(max_length=4096, description="of an array only these, like 0-3,7")] = None,
+    fold: Annotated[bool, Query(description="one for all jobs of an array that have never started")] = False,
     all: Annotated[bool, Query(description="ended ones too, unless states are named")] = False,
     after: Seq | None = None,
     limit: Limit = 100,
@@ -110,12 +111,13 @@ def list_jobs(
         since=_since(since),
         array=array,
         indices=_indices(indices),
+        fold=fold,
         after=after,
         limit=limit + 1,
     )
     more = len(rows) > limit
     rows = rows[:limit]
-    return Page(items=job_views(engine, rows), next=rows[-1].id if more else None)
+    return Page(items=job_views(engine, rows, fold=fold), next=rows[-1].id if more else None)
 
 
 def _since(text: str | None) -> int | None:
