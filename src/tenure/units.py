@@ -251,11 +251,17 @@ def format_time(ms: int) -> str:
 
 
 def parse_indices(text: str) -> tuple[int, ...]:
-    """The indices in ``0-3,8,10-20:5``, rising, each once; brackets around them do no harm.
+    """The indices in ``0-3,8,10-20:5``, rising, each once. Raises UnitError as ``parse_array``."""
+    return _indices(text)[0]
 
-    Raises UnitError, also for more than MAX_ARRAY of them and above MAX_INDEX.
+
+def _indices(text: str) -> tuple[tuple[int, ...], int]:
+    """The indices in ``0-3,8,10-20:5``, rising, each once, and the last step that is written.
+
+    Brackets around them do no harm. Raises UnitError, also for more than MAX_ARRAY of them and above MAX_INDEX.
     """
     found: set[int] = set()
+    written = 1
     bare = text.strip()
     for part in (bare[1:-1] if bare.startswith("[") and bare.endswith("]") else bare).split(","):
         match = _INDICES.fullmatch(part.strip())
@@ -266,24 +272,26 @@ def parse_indices(text: str) -> tuple[int, ...]:
             raise UnitError(text, f"{_ARRAY_FIX}; the smaller index comes first, and a step is at least 1")
         if last > MAX_INDEX:
             raise UnitError(text, f"indices go up to {MAX_INDEX}")
+        written = step if match[3] else written
         more = range(first, last + 1, step)
         if len(more) <= MAX_ARRAY:
             found.update(more)
         if max(len(more), len(found)) > MAX_ARRAY:
             count = len(found.union(more))
             raise UnitError(text, f"that is {count} jobs, and an array has at most {MAX_ARRAY}: make several")
-    return tuple(sorted(found))
+    return tuple(sorted(found)), written
 
 
 def parse_array(text: str) -> Array:
-    """``0-31%4``: indices, and after ``%`` how many at a time. Raises UnitError."""
+    """``0-31%4``: indices, and after ``%`` how many at a time (0: all). Raises UnitError."""
     indices, percent, throttle = text.partition("%")
-    if percent and not (throttle.isascii() and throttle.isdigit() and int(throttle[:9]) > 0 and len(throttle) < 10):
-        raise UnitError(text, f"{_ARRAY_FIX}; a number of at least 1 follows %")
+    if percent and not (throttle.isascii() and throttle.isdigit() and len(throttle) < 10):
+        raise UnitError(text, f"{_ARRAY_FIX}; a number follows %")
     try:
-        return Array(parse_indices(indices), int(throttle or 0))
+        found, step = _indices(indices)
     except UnitError as error:
         raise UnitError(text, error.fix) from None
+    return Array(found, int(throttle or 0), step)
 
 
 def format_indices(indices: Sequence[int]) -> str:

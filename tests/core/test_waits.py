@@ -48,13 +48,6 @@ def test_an_array_is_a_job_for_each_index() -> None:
     assert not world.state.arrays and states(world, jobs) == "SSS"
 
 
-@pytest.mark.parametrize(
-    ("indices", "step"), [((0, 1, 2), 1), ((0, 4, 8), 4), ((0, 6, 16, 17), 1), ((7,), 1), ((2, 9), 7)]
-)
-def test_the_step_of_an_array(indices: tuple[int, ...], step: int) -> None:
-    assert Array(indices).step == step
-
-
 def test_a_throttle_lets_in_so_many_at_a_time_lowest_index_first() -> None:
     world = World(hosts(1))
     jobs = array(world, (0, 1, 2, 3), throttle=2)
