@@ -190,7 +190,8 @@ def _requeue_with(state: State, event: Held | Released | PriorityChanged, out: l
                 state.clusters[job.attempt.cluster].freed += job.attempt.gpus
     if waiting:
         state.enqueue(job)
-        waits.settle(state, job)
+        if not isinstance(event, PriorityChanged):
+            waits.settle(state, job)
     state.touched_jobs.add(job.id)
 
 
