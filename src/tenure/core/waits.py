@@ -107,9 +107,7 @@ def _let_in(state: State, submission: int) -> None:
     places = state.places.get(submission)
     for job in jobs_of(state, submission):
         if places is None:
-            job.queued_at = state.now
-            state.enqueue(job)
-            _count_short(state, job.spec)
+            _queue(state, job)
         elif not job.held_by:
             heappush(places.waiting, job.id)
     _fill(state, submission)
@@ -124,10 +122,16 @@ def _fill(state: State, array: int) -> None:
     while places.waiting and places.taken < limit:
         job = state.jobs.get(heappop(places.waiting))
         if job is not None and job.behind and not job.held_by:
-            job.behind, job.queued_at = False, state.now
+            job.behind = False
             places.taken += 1
-            state.enqueue(job)
-            _count_short(state, job.spec)
+            _queue(state, job)
+
+
+def _queue(state: State, job: Job) -> None:
+    job.queued_at = state.now
+    state.enqueue(job)
+    state.touched_jobs.add(job.id)
+    _count_short(state, job.spec)
 
 
 def settle(state: State, job: Job) -> None:
