@@ -101,6 +101,7 @@ def test_a_restart_in_between_changes_nothing(bench: Rig) -> None:
     after, _ = bench.engine.submit(spec(gpus=1), by="ann", after=[ok(first), end(first, 3)])
     bench.finish(first)
     bench.restart()
+    bench.configure()
     assert states(bench, first, 5) == "srrqq"
     for job_id in (first + 1, first + 2, first + 3):
         bench.finish(job_id)

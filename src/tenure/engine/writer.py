@@ -45,7 +45,8 @@ class Writer:
 
     def _attempts(self, state: State, result: Result) -> list[AttemptRow]:
         ended_at = {d.attempt_id: d.at for d in result.outcomes if isinstance(d, AttemptEnded | ClaimDropped)}
-        codes = {job.id: job.exit_codes for job in (*state.jobs.values(), *state.ended_jobs)} if ended_at else {}
+        over = [state.jobs[attempt.job_id] for attempt, _ in state.ended_attempts if attempt.job_id in state.jobs]
+        codes = {job.id: job.exit_codes for job in (*over, *state.ended_jobs)}
         rows = {
             attempt.id: record.attempt_row(
                 attempt, "ended", because, ended_at.get(attempt.id, state.now), codes.get(attempt.job_id, ())
