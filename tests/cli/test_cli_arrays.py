@@ -71,7 +71,9 @@ def test_a_throttle_and_what_is_done_to_several(server: TestServer) -> None:
     server.wait_state(first + 1, "running")
     listed = server.cli("ls").stdout
     assert f"{number}_[2-9]" in listed and f"{number}_1 " in listed and "at most 2 jobs of array" in listed
-    assert "jobs " + f"{number}_[2-4] held" in server.cli("hold", f"{number}_[2-4]").stdout
+    assert f"jobs {number}_[2-4] held" in server.cli("hold", f"{number}_[2-4]").stdout
+    lines = {line.split()[0]: line.split()[1] for line in server.cli("ls").stdout.splitlines()}
+    assert (lines[f"{number}_[2-4]"], lines[f"{number}_[5-9]"]) == ("held", "queued")
     assert f"job {number}_9 cancelled" in server.cli("cancel", f"{number}_9").stdout
     assert server.client.array(first).states == {"cancelled": 1, "queued": 7, "running": 2}
     go.touch()

@@ -16,7 +16,7 @@ ARRAY = ArrayRow(10, "[0,2,4]", 2, SPEC)
 
 
 def jobs(**changes: Any) -> list[Any]:
-    return [job(10 + i, spec="", array_id=10, array_index=2 * i, **changes) for i in range(3)]
+    return [job(10 + i, spec="", array_id=10, array_index=2 * i, held=False, **changes) for i in range(3)]
 
 
 @pytest.fixture
@@ -55,11 +55,14 @@ def test_states_and_the_first_that_is_otherwise(filled: Store) -> None:
 
 def test_a_folded_list_has_the_first_that_never_started(filled: Store) -> None:
     assert [row.id for row in filled.list_jobs(fold=True)] == [13, 10, 9]
-    assert filled.never_started({10, 99}) == {10: [0, 2, 4]}
+    assert filled.never_started({10, 99}) == {(10, False): [0, 2, 4]}
     filled.write(batch(2), jobs=[job(10, spec="", array_id=10, array_index=0, state="running", first_start_at=NOW)])
     assert [row.id for row in filled.list_jobs(fold=True)] == [13, 11, 10, 9]
-    assert filled.never_started({10}) == {10: [2, 4]}
+    assert filled.never_started({10}) == {(10, False): [2, 4]}
     assert [row.id for row in filled.list_jobs(fold=True, states=["running"])] == [10]
+    filled.write(batch(3), jobs=[job(12, spec="", array_id=10, array_index=4, held=True)])
+    assert [row.id for row in filled.list_jobs(fold=True)] == [13, 12, 11, 10, 9]
+    assert filled.never_started({10}) == {(10, False): [2], (10, True): [4]}
 
 
 def test_the_array_goes_with_the_last_of_its_jobs(filled: Store) -> None:
@@ -80,7 +83,7 @@ def test_a_database_of_the_first_release_keeps_its_jobs(new_url: str) -> None:
             config.attributes["connection"] = connection
             command.downgrade(config, "0001")
             names = ", ".join(
-                f'"{column.name}"' for column in tables.jobs.c if column.name not in ("array_id", "array_index")
+                f'"{column.name}"' for column in tables.jobs.c if column.name not in ("array_id", "array_index", "held")
             )
             connection.exec_driver_sql(
                 f"INSERT INTO jobs ({names}) VALUES (7, NULL, 'ada', 'lab', 'old', 'c1', 'queued', true, 8, 0, 0, 5, "

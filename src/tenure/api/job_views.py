@@ -51,17 +51,13 @@ def job_views(engine: Engine, rows: Sequence[JobRow], *, fold: bool = False) -> 
     for i in stale:
         rows = [*rows[:i], engine.store.job(rows[i].id) or rows[i], *rows[i + 1 :]]
     views = [JobView(**_fields(row, live.get(row.id))) for row in rows]
-    waiting = [view for view in views if view.array_id is not None and view.state == JobState.QUEUED] if fold else []
-    if not waiting:
-        return views
-    indices = engine.store.never_started({view.array_id for view in waiting if view.array_id is not None})
-    of_array = {array: units.format_indices(found) for array, found in indices.items()}
-    return [
-        view.model_copy(update={"array_waiting": of_array.get(view.array_id)})
-        if view.array_id is not None and view.array_index == indices.get(view.array_id, [None])[0]
-        else view
-        for view in views
-    ]
+    arrays = {row.array_id for row in rows if row.array_id is not None} if fold else set()
+    indices = engine.store.never_started(arrays) if arrays else {}
+    for i, row in enumerate(rows):
+        alike = indices.get((row.array_id or 0, bool(row.held)), [])
+        if alike[:1] == [row.array_index]:
+            views[i] = views[i].model_copy(update={"array_waiting": units.format_indices(alike)})
+    return views
 
 
 def job_view(engine: Engine, row: JobRow) -> JobView:

@@ -82,6 +82,7 @@ def job_row(job: Job, ended_at: int | None) -> JobRow:
         spec="" if job.array else codec.dumps(codec.plain(job.spec)),
         array_id=job.array or None,
         array_index=job.index if job.array else None,
+        held=bool(job.held_by),
     )
 
 

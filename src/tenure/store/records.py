@@ -95,8 +95,8 @@ class Records(Database):
         """Jobs, newest first. Empty or None does not filter.
 
         ``array``: only its jobs, of these ``indices``. ``fold``: of those of an array that have never started just the
-        first. ``budget``: this path and below. ``since``: submitted then or later. ``after``: the id of the last job of
-        the page before. ``limit`` None: all.
+        first, and the first that is held. ``budget``: this path and below. ``since``: submitted then or later.
+        ``after``: the id of the last job of the page before. ``limit`` None: all.
         """
         table = schema.jobs
         query = _jobs().order_by(table.c.id.desc()).limit(limit)
@@ -115,19 +115,20 @@ class Records(Database):
         if indices is not None:
             query = query.where(table.c.array_index.in_(indices))
         if fold:
-            first = select(func.min(table.c.id)).where(_never_started()).group_by(table.c.array_id)
+            first = select(func.min(table.c.id)).where(_never_started()).group_by(table.c.array_id, table.c.held)
             query = query.where(or_(~_never_started(), table.c.array_id.is_(None), table.c.id.in_(first)))
         if after is not None:
             query = query.where(table.c.id < after)
         return [JobRow(*row) for row in self._all(query)]
 
-    def never_started(self, arrays: Collection[int]) -> dict[int, list[int]]:
-        """The indices of those jobs of each array that wait and have never started, rising."""
+    def never_started(self, arrays: Collection[int]) -> dict[tuple[int, bool], list[int]]:
+        """(Array, held or not) -> the indices of its jobs that wait and have never started, rising."""
         table = schema.jobs
-        query = select(table.c.array_id, table.c.array_index).where(table.c.array_id.in_(arrays), _never_started())
-        found: dict[int, list[int]] = {}
-        for array, index in self._all(query.order_by(table.c.array_id, table.c.array_index)):
-            found.setdefault(array, []).append(index)
+        query = select(table.c.array_id, table.c.held, table.c.array_index)
+        query = query.where(table.c.array_id.in_(arrays), _never_started())
+        found: dict[tuple[int, bool], list[int]] = {}
+        for array, held, index in self._all(query.order_by(table.c.array_id, table.c.array_index)):
+            found.setdefault((array, bool(held)), []).append(index)
         return found
 
     def attempts_of(self, job_id: int) -> list[AttemptRow]:

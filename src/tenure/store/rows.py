@@ -55,6 +55,7 @@ class JobRow:
     spec: str
     array_id: int | None = None
     array_index: int | None = None
+    held: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,7 @@ jobs = Table(
     Column("spec", Text, nullable=False),
     Column("array_id", BigInteger),
     Column("array_index", BigInteger),
+    Column("held", Boolean),
     UniqueConstraint("user", "client_key"),
     Index(None, "array_id", "array_index"),
     Index(None, "state"),
@@ -107,7 +108,9 @@ jobs = Table(
     Index(None, "submitted_at"),
     Index(None, "ended_at"),
 )
-"""Jobs of one user are found by the index behind (user, client_key)."""
+"""``held`` is null in rows from before there were arrays.
+
+Jobs of one user are found by the index behind (user, client_key)."""
 
 arrays = Table(
     "arrays",

@@ -24,11 +24,13 @@ def upgrade() -> None:
     )
     op.add_column("jobs", sa.Column("array_id", sa.BigInteger()))
     op.add_column("jobs", sa.Column("array_index", sa.BigInteger()))
+    op.add_column("jobs", sa.Column("held", sa.Boolean()))
     op.create_index("ix_jobs_array_id_array_index", "jobs", ["array_id", "array_index"])
 
 
 def downgrade() -> None:
     op.drop_index("ix_jobs_array_id_array_index", "jobs")
+    op.drop_column("jobs", "held")
     op.drop_column("jobs", "array_index")
     op.drop_column("jobs", "array_id")
     op.drop_table("arrays")
