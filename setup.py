@@ -16,7 +16,7 @@ _BUILD = Path("build", "compiled")
 
 _CORE = (
     "admission apply capacity cycle defrag drain effects fairshare headroom ledger lifecycle outcomes packing "
-    "placement pool preemption queue reservation scheduler series state tally transitions tree waking walk watch"
+    "placement pool preemption queue reservation scheduler series state tally transitions tree waits waking walk watch"
 )
 _SIM = "claims driver loop meter recorder site"
 COMPILED = [f"src/tenure/core/{name}.py" for name in _CORE.split()]

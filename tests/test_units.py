@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -208,3 +209,66 @@ def test_amounts_and_ratios_are_rounded_without_floats() -> None:
     assert units.format_ratio(1, 0) == "-"
     assert units.format_fraction(SHARE_ONE) == "1.0"
     assert units.format_gpus(-1500) == "-1.5"
+
+
+@pytest.mark.parametrize(
+    ("text", "indices", "throttle", "step"),
+    [
+        ("0-3", (0, 1, 2, 3), 0, 1),
+        ("0,6,16-18", (0, 6, 16, 17, 18), 0, 1),
+        ("0-15:4%2", (0, 4, 8, 12), 2, 4),
+        ("7", (7,), 0, 1),
+        ("3,1,1-2", (1, 2, 3), 0, 1),
+        ("[0-9:3,1]%10", (0, 1, 3, 6, 9), 10, 3),
+        ("0,4,8%0", (0, 4, 8), 0, 1),
+        ("4000000", (4_000_000,), 0, 1),
+    ],
+)
+def test_arrays(text: str, indices: tuple[int, ...], throttle: int, step: int) -> None:
+    """Steps are those that a real sbatch 22.05 gives to its jobs."""
+    array = units.parse_array(text)
+    assert (array.indices, array.throttle, array.step) == (indices, throttle, step)
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("", "write indices like 0-15"),
+        ("4-2", "the smaller index comes first"),
+        ("0-3:0", "a step is at least 1"),
+        ("1,,2", "write indices like"),
+        ("-1", "write indices like"),
+        ("0-3%", "a number follows %"),
+        ("0-3%x", "a number follows %"),
+        ("0-9999,20000", "that is 10001 jobs, and an array has at most 10000"),
+        ("0-999999", "that is 1000000 jobs"),
+        ("0-4000001", "indices go up to 4000000"),
+    ],
+)
+def test_arrays_that_are_refused(text: str, fix: str) -> None:
+    with pytest.raises(units.UnitError, match=re.escape(fix)) as refused:
+        units.parse_array(text)
+    assert refused.value.value == text
+
+
+@given(st.sets(st.integers(0, 60), min_size=1))
+def test_indices_round_trip(indices: set[int]) -> None:
+    rising = tuple(sorted(indices))
+    assert units.parse_indices(units.format_indices(rising)) == rising
+
+
+@pytest.mark.parametrize(
+    ("indices", "text"),
+    [((0, 1, 2, 5), "0-2,5"), ((0, 5, 10), "0-10:5"), ((0, 5), "0,5"), ((1, 3, 4), "1,3-4"), ((0, 1, 3, 5), "0-1,3,5")],
+)
+def test_indices_are_shown_short(indices: tuple[int, ...], text: str) -> None:
+    assert units.format_indices(indices) == text
+    assert units.format_array(indices, 3) == f"{text}%3"
+
+
+@pytest.mark.parametrize(("text", "job"), [("12", (12, None)), ("12_0", (12, 0))])
+def test_names_of_jobs(text: str, job: tuple[int, int | None]) -> None:
+    assert units.parse_job(text) == job
+    for wrong in (f"{text}_", f"-{text}", "0", "x", "99999999999999999999"):
+        with pytest.raises(units.UnitError, match="write a job's number"):
+            units.parse_job(wrong)

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from tenure.api.address import Address, Unreachable, find_server
 from tenure.api.models import (
     AppliedView,
+    ArrayView,
     AuditView,
     BatchView,
     BudgetView,
@@ -119,17 +120,26 @@ class Client:
         budget: str | None = None,
         cluster: str | None = None,
         since: str | None = None,
+        array: int | None = None,
+        indices: str | None = None,
+        fold: bool = False,
         all: bool = False,
         after: int | None = None,
         limit: int = 100,
     ) -> Page[JobView]:
-        """One page, newest first. ``since`` is RFC 3339."""
+        """One page, newest first. ``since`` is RFC 3339, ``indices`` of an array like ``0-3,7``.
+
+        ``fold``: one for all jobs of an array that have never started.
+        """
         query = {
             "state": list(state),
             "user": list(user),
             "budget": budget,
             "cluster": cluster,
             "since": since,
+            "array": array,
+            "indices": indices,
+            "fold": fold,
             "all": all,
             "after": after,
             "limit": limit,
@@ -155,6 +165,19 @@ class Client:
 
     def release(self, job_id: int) -> JobView:
         return self._call(JobView, "POST", f"/v1/jobs/{job_id}/release")
+
+    def array(self, array_id: int) -> ArrayView:
+        return self._call(ArrayView, "GET", f"/v1/arrays/{array_id}")
+
+    def cancel_array(self, array_id: int, indices: str | None = None) -> ArrayView:
+        """All live jobs of an array, or those with ``indices`` like ``0-3,7``."""
+        return self._call(ArrayView, "POST", f"/v1/arrays/{array_id}/cancel", json={"indices": indices})
+
+    def hold_array(self, array_id: int, indices: str | None = None) -> ArrayView:
+        return self._call(ArrayView, "POST", f"/v1/arrays/{array_id}/hold", json={"indices": indices})
+
+    def release_array(self, array_id: int, indices: str | None = None) -> ArrayView:
+        return self._call(ArrayView, "POST", f"/v1/arrays/{array_id}/release", json={"indices": indices})
 
     def checkpoint(self, job_id: int) -> JobView:
         return self._call(JobView, "POST", f"/v1/jobs/{job_id}/checkpoint")

@@ -7,10 +7,11 @@ Inside: milliseconds, MiB, thousandths of a CPU or GPU, parts per million (see `
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
-from tenure.core.model import DAY, GPU, HOUR, MINUTE, SECOND, SHARE_ONE
+from tenure.core.model import DAY, GPU, HOUR, MINUTE, SECOND, SHARE_ONE, Array
 
 MAX_DURATION = 36_500 * DAY
 MAX_MEMORY = 1 << 30
@@ -47,6 +48,13 @@ _TIME = re.compile(
 _TIME_FIX = "write it like 2026-10-09T12:00:00Z or 2026-10-09T14:00:00+02:00"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_TIME = 253_402_300_799_999
+
+MAX_ARRAY = 10_000
+"""Jobs of one array."""
+MAX_INDEX = 4_000_000
+_INDICES = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?")
+_ARRAY_FIX = "write indices like 0-15, 0,6,16-32 or 0-15:4, and %4 behind them for at most 4 at a time"
+_JOB = re.compile(r"([0-9]{1,19})(?:_([0-9]{1,9}))?")
 
 
 class UnitError(ValueError):
@@ -240,6 +248,80 @@ def format_time(ms: int) -> str:
     """RFC 3339 in UTC, ``2026-10-09T12:00:00Z``, with milliseconds only when there are some. Parses back."""
     moment = _EPOCH + timedelta(milliseconds=ms)
     return moment.replace(tzinfo=None).isoformat(timespec="milliseconds" if ms % SECOND else "seconds") + "Z"
+
+
+def parse_indices(text: str) -> tuple[int, ...]:
+    """The indices in ``0-3,8,10-20:5``, rising, each once. Raises UnitError as ``parse_array``."""
+    return _indices(text)[0]
+
+
+def _indices(text: str) -> tuple[tuple[int, ...], int]:
+    """The indices in ``0-3,8,10-20:5``, rising, each once, and the last step that is written.
+
+    Brackets around them do no harm. Raises UnitError, also for more than MAX_ARRAY of them and above MAX_INDEX.
+    """
+    found: set[int] = set()
+    written = 1
+    bare = text.strip()
+    for part in (bare[1:-1] if bare.startswith("[") and bare.endswith("]") else bare).split(","):
+        match = _INDICES.fullmatch(part.strip())
+        if match is None:
+            raise UnitError(text, _ARRAY_FIX)
+        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        if last < first or not step:
+            raise UnitError(text, f"{_ARRAY_FIX}; the smaller index comes first, and a step is at least 1")
+        if last > MAX_INDEX:
+            raise UnitError(text, f"indices go up to {MAX_INDEX}")
+        written = step if match[3] else written
+        more = range(first, last + 1, step)
+        if len(more) <= MAX_ARRAY:
+            found.update(more)
+        if max(len(more), len(found)) > MAX_ARRAY:
+            count = len(found.union(more))
+            raise UnitError(text, f"that is {count} jobs, and an array has at most {MAX_ARRAY}: make several")
+    return tuple(sorted(found)), written
+
+
+def parse_array(text: str) -> Array:
+    """``0-31%4``: indices, and after ``%`` how many at a time (0: all). Raises UnitError."""
+    indices, percent, throttle = text.partition("%")
+    if percent and not (throttle.isascii() and throttle.isdigit() and len(throttle) < 10):
+        raise UnitError(text, f"{_ARRAY_FIX}; a number follows %")
+    try:
+        found, step = _indices(indices)
+    except UnitError as error:
+        raise UnitError(text, error.fix) from None
+    return Array(found, int(throttle or 0), step)
+
+
+def format_indices(indices: Sequence[int]) -> str:
+    """``0-3,8`` of rising indices, ``0-20:5`` where steps are equal. Parses back."""
+    parts: list[str] = []
+    at = 0
+    while at < len(indices):
+        step = indices[at + 1] - indices[at] if at + 1 < len(indices) else 1
+        end = at
+        while end + 1 < len(indices) and indices[end + 1] - indices[end] == step:
+            end += 1
+        if step > 1 and end - at < 2:  # two numbers are no range
+            end = at
+        first, last = indices[at], indices[end]
+        parts.append(str(first) if end == at else f"{first}-{last}" + (f":{step}" if step > 1 else ""))
+        at = end + 1
+    return ",".join(parts)
+
+
+def format_array(indices: Sequence[int], throttle: int) -> str:
+    """``0-31%4``. Parses back."""
+    return format_indices(indices) + (f"%{throttle}" if throttle else "")
+
+
+def parse_job(text: str) -> tuple[int, int | None]:
+    """The number of a job or an array in ``12``, and the index in ``12_3``. Raises UnitError."""
+    match = _JOB.fullmatch(text.strip())
+    if match is None or not 0 < int(match[1]) < 2**63:
+        raise UnitError(text, "write a job's number, like 12, or 12_3 for the job with index 3 of array 12")
+    return int(match[1]), None if match[2] is None else int(match[2])
 
 
 def _decimal(value: int, one: int) -> str:

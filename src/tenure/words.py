@@ -55,6 +55,9 @@ TEMPLATES: dict[Reason, str] = {
     "[, {hosts} hosts of them].",
     Reason.WAITING_RESERVATION: "Waiting: [{held}|some] hosts are held for it[ in {cluster}: {hosts:names}]"
     "[; they are free to it by {told:time}][, and it starts by {starts_by:time}].",
+    Reason.WAITING_DEPENDENCY: "Waiting for other jobs to end[: {ok:names} with success]"
+    "[; {any:names} in whatever way].",
+    Reason.WAITING_THROTTLE: "Waiting[: at most {throttle} jobs of array {array} are let in at a time].",
     Reason.HELD_BY_PERSON: "Held by [{by}|a person] until somebody releases it.",
     Reason.HELD_NO_SHARE: "Held: [{budget}|its budget] has no share[ of {cluster}] now, so nothing charged can "
     "start in it.",
@@ -92,9 +95,12 @@ TEMPLATES: dict[Reason, str] = {
     Reason.NOT_STARTED: "Could not be started[: {message}].",
     Reason.EXECUTOR_LOST: "The process that ran it was lost[: {message}].",
     Reason.PREEMPTED: "Evicted, and not resumable, so it has ended[: {evicted_by:word}][ for job {gainer}].",
+    Reason.DEPENDENCY_FAILED: "Cancelled: it was to run after the success of [job {job}|another job][, which ended as "
+    "{state:word}].",
     # Refusals carry a field, its value and a fix instead of numbers.
     Reason.UNKNOWN_BUDGET: "There is no such budget.",
     Reason.UNKNOWN_CLUSTER: "There is no such cluster.",
+    Reason.UNKNOWN_JOB: "There is no such job.",
     Reason.NOT_A_MEMBER: "The user may not charge jobs to this budget.",
     Reason.NO_SHARE: "The budget has no share, which charged jobs need.",
     Reason.TOO_MANY_GPUS: "The job needs more than the cluster has.",

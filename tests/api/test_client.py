@@ -140,6 +140,11 @@ def test_every_request_of_the_api_has_a_method(shared: Api) -> None:
         client.users()
         assert client.me().name == "root"
         job = client.submit({"budget": "lab/language", "command": ["true"], "hold": True}).job.id
+        array = client.submit({"budget": "lab/language", "command": ["true"], "array": "0-2", "hold": True}).array
+        assert array is not None and client.array(array.id).states == {"queued": 3}
+        client.release_array(array.id, "1")
+        client.hold_array(array.id)
+        assert client.cancel_array(array.id).count == 3
         client.set_priority(job, 3)
         client.release(job)
         shared.reach(job, "running")

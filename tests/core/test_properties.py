@@ -35,6 +35,8 @@ from tenure.core.model import (
     MINUTE,
     SECOND,
     SHARE_ONE,
+    After,
+    Array,
     Budget,
     Cluster,
     Grant,
@@ -147,7 +149,10 @@ class Chaos:
             world.step(*exits)
             world.advance(10 * MINUTE, tick=HOUR)
         stuck = {job.id: explain.why(state, job).reason for job in state.jobs.values() if self._possible(job.spec)}
-        assert set(stuck.values()) <= {Reason.HELD_NO_SHARE}, stuck
+        behind = {Reason.WAITING_DEPENDENCY, Reason.WAITING_THROTTLE}
+        # What others wait for may itself be stuck, or impossible.
+        causes = {job.id for job in state.jobs.values() if explain.why(state, job).reason not in behind}
+        assert set(stuck.values()) <= {Reason.HELD_NO_SHARE, *(behind if causes else ())}, stuck
 
     def _possible(self, spec: JobSpec) -> bool:
         """Hosts may have been taken away that a job waits for."""
@@ -225,7 +230,22 @@ class Chaos:
             admission.check_job(self.world.state, spec)
         except Refusal:
             return None
-        return self.world.queue_spec(spec, hold="ann" if c.c == 11 else "")
+        return self.world.queue_spec(spec, "ann" if c.c == 11 else "", self._array(c), self._after(c))
+
+    def _array(self, c: Command) -> Array | None:
+        """Sometimes an array of a few jobs, with a throttle or without."""
+        if (c.a + c.b + c.c) % 3:
+            return None
+        return Array(tuple(range(c.a % 3, c.a % 3 + 5, 1 + c.b % 2))[: 1 + c.c % 4], c.b % 3)
+
+    def _after(self, c: Command) -> tuple[After, ...]:
+        """Sometimes one or two jobs that live, or whole arrays, to wait for."""
+        jobs = list(self.world.state.jobs.values())
+        if (c.a + c.c) % 4 or not jobs:
+            return ()
+        chosen = dict.fromkeys((jobs[c.b % len(jobs)].id, jobs[c.c % len(jobs)].submission))
+        arrays = self.world.state.arrays
+        return tuple(After(i, i in arrays and c.b % 2 == 0, (c.c + n) % 2 == 0) for n, i in enumerate(chosen))
 
     def _attempt(self, c: Command) -> str | None:
         ids = sorted(self.world.state.attempts)

@@ -31,7 +31,7 @@ from tenure.core.events import (
     Resumed,
     Submitted,
 )
-from tenure.core.model import HOUR, MINUTE, SECOND, SHARE_ONE, Budget, HostState, Policy
+from tenure.core.model import HOUR, MINUTE, SECOND, SHARE_ONE, After, Array, Budget, HostState, Policy
 from tenure.core.reasons import Refusal
 from tenure.core.state import Attempt, State
 from tenure.engine import execution, recovery
@@ -140,8 +140,15 @@ class Life:
             admission.check_job(self.state, shape)
         except Refusal:
             return []
-        self.next_job += 1
-        return [Submitted(self.now, self.next_job - 1, shape)]
+        first = self.next_job
+        array = Array(tuple(range(which % 4 + 1)), which % 3) if which % 5 == 0 else None
+        self.next_job += len(array.indices) if array is not None else 1
+        target = self._pick(list(self.state.jobs.values()), which // 2)
+        after: tuple[After, ...] = ()
+        if target is not None and which % 4 == 0:
+            whole = target.submission in self.state.arrays and which % 3 == 0
+            after = (After(target.submission if whole else target.id, whole, which % 8 == 0),)
+        return [Submitted(self.now, first, shape, array=array, after=after)]
 
     def _configure(self, what: str, which: int) -> list[Event]:
         if what == "nothing":

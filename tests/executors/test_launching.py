@@ -7,6 +7,7 @@ from pathlib import Path
 
 from executor_kit import launch_of, replica, sh
 
+from tenure.executors.base import ArrayPart
 from tenure.executors.launching import inherited, render
 from tenure.executors.supervisor import complete_environment
 
@@ -43,6 +44,19 @@ def test_who_wins() -> None:
     assert (env["PATH"], env["PET_RDZV_BACKEND"], env["PET_NPROC_PER_NODE"]) == ("/mine", "c10d", "4")
     assert (env["TENURE_JOB_ID"], env["CUDA_VISIBLE_DEVICES"]) == ("1", "1")
     assert env["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+
+
+def test_a_job_of_an_array_knows_which_it_is() -> None:
+    plain = launch_of(sh("x"), env={"TENURE_ARRAY_INDEX": "99"})
+    env = render(replace(plain, array=ArrayPart(7, 12, 4, 3, 12, 3)), HERE, {})["env"]
+    assert {name: value for name, value in env.items() if name.startswith("TENURE_ARRAY")} == {
+        "TENURE_ARRAY_ID": "7",
+        "TENURE_ARRAY_INDEX": "12",
+        "TENURE_ARRAY_COUNT": "4",
+        "TENURE_ARRAY_MIN": "3",
+        "TENURE_ARRAY_MAX": "12",
+        "TENURE_ARRAY_STEP": "3",
+    }
 
 
 def test_a_port_of_the_users_own() -> None:

@@ -74,6 +74,33 @@ def test_below_a_real_slurm_its_variables_and_its_srun_stay(shell: list[str], tm
     assert ours.stdout == "srun is a function\ngone\n"
 
 
+ARRAY = {
+    "TENURE_ARRAY_ID": "12",
+    "TENURE_ARRAY_INDEX": "13",
+    "TENURE_ARRAY_COUNT": "4",
+    "TENURE_ARRAY_MIN": "7",
+    "TENURE_ARRAY_MAX": "16",
+    "TENURE_ARRAY_STEP": "3",
+}
+
+
+@pytest.mark.parametrize("slurm", [{}, {"SLURM_JOB_ID": "77"}])
+def test_a_job_of_an_array_knows_which_it_is(shell: list[str], tmp_path: Path, slurm: dict[str, str]) -> None:
+    """Below a real Slurm as well, where each job of an array is a job of its own."""
+    body = "env | grep ^SLURM_ARRAY | sort"
+    done = run(shell, tmp_path, body, said={"out": "x-%A_%3a-%j-%b"}, **ARRAY, **slurm)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "x-12_013-14-3").read_text().splitlines() == [
+        "SLURM_ARRAY_JOB_ID=12",
+        "SLURM_ARRAY_TASK_COUNT=4",
+        "SLURM_ARRAY_TASK_ID=13",
+        "SLURM_ARRAY_TASK_MAX=16",
+        "SLURM_ARRAY_TASK_MIN=7",
+        "SLURM_ARRAY_TASK_STEP=3",
+    ]
+    assert run(shell, tmp_path, body, **slurm).stdout == ""
+
+
 # What a real sbatch 22.05 made of them for job 14; %N is the host, and %b newer.
 NAMES = {
     "%j": "14",

@@ -54,7 +54,7 @@ def options(line: str) -> JobOptions:
             values[field.removeprefix("no_")] = not field.startswith("no_")
             continue
         value = value if equals else words.pop(0)
-        if field in ("sbatch", "env", "require", "prefer", "cluster"):
+        if field in ("sbatch", "env", "require", "prefer", "cluster", "after_ok", "after_any"):
             values.setdefault(field, []).append(value)
         else:
             values[field] = value
@@ -199,8 +199,16 @@ def test_an_account_nobody_has_to_know_when_the_budget_is_said_otherwise() -> No
         ("#SBATCH -n9 -N2 --ntasks-per-node=4", "2 nodes with 4 tasks each hold 8: say fewer, or more nodes"),
         ("#SBATCH --gpus=a100:4 --gpus-per-node=h100:4", "one job has one type of GPU, not h100 and a100"),
         ("#SBATCH --gres=disk:1", "GPUs are the only resource that is counted"),
-        ("#SBATCH --array=1-3", "job.sh line 2: --array = 1-3: arrays are not there yet"),
-        ("#SBATCH -d afterok:3", "--dependency = afterok:3: dependencies are not there yet"),
+        ("#SBATCH --array=3-1", "job.sh line 2: --array = 3-1: '3-1': write indices like 0-15, 0,6,16-32"),
+        ("#SBATCH -a 0-10000", "that is 10001 jobs, and an array has at most 10000"),
+        ("#SBATCH -d afterok:", "--dependency = afterok:: write afterok:JOB or afterany:JOB"),
+        ("#SBATCH -d 3", "--dependency = 3: write afterok:JOB"),
+        ("#SBATCH -d afterok:3?afterok:4", "write , instead of ?"),
+        ("#SBATCH -d after:3", "the start of a job cannot be waited for"),
+        ("#SBATCH -d afterok:3,singleton", "names of jobs mean nothing here"),
+        ("#SBATCH -d afternotok:3", "a failure cannot be waited for"),
+        ("#SBATCH -d aftercorr:3", "jobs of an array wait for all of another one"),
+        ("#SBATCH -d afterany:3+5", "a delay after the end cannot be had"),
         ("#SBATCH --wait", "job.sh line 2: --wait: use `tenure run`"),
         ("#SBATCH -A video", "several budgets are called so: write lab/vision/video or lab/speech/video"),
         ("#SBATCH -A langauge", "no budget is called so; did you mean lab/language?"),
@@ -333,6 +341,31 @@ def test_environments(body: str, line: str, env: dict[str, str], monkeypatch: py
     assert made == env
 
 
+@pytest.mark.parametrize(
+    ("body", "line", "fields"),
+    [
+        ("#SBATCH --array=0-7%2", "", {"array": "0-7%2"}),
+        ("#SBATCH --array=0-7%2", "-a 1-3", {"array": "1-3"}),
+        ("#SBATCH --array=0-7%2", "--array 1-3:2", {"array": "1-3:2"}),
+        ("#TENURE --array=4,6", "", {"array": "4,6"}),
+        ("#SBATCH -d afterok:3:4_1,afterany:5", "", {"after_ok": ["3", "4_1"], "after_any": ["5"]}),
+        ("#SBATCH --dependency=afterok:3_*", "", {"after_ok": ["3"]}),
+        ("#SBATCH -d afterok:3", "--dependency afterok:9", {"after_ok": ["9"]}),
+        ("#SBATCH -d afterok:3", "--after-ok 7,8_1 --after-any 9", {"after_ok": ["7", "8_1"], "after_any": ["9"]}),
+        ("#TENURE --after-ok=1 --after-ok=2,3", "", {"after_ok": ["1", "2", "3"]}),
+    ],
+)
+def test_arrays_and_what_is_waited_for(body: str, line: str, fields: dict[str, Any]) -> None:
+    made = submitted(body, line).body
+    assert {name: made[name] for name in ("array", "after_ok", "after_any") if name in made} == fields
+
+
+def test_a_command_takes_dependencies_of_sbatch() -> None:
+    made = prepare(options("-d afterok:3,afterany:4 --array 0-3 true"), Lab())
+    assert (made.body["after_ok"], made.body["after_any"], made.body["array"]) == (["3"], ["4"], "0-3")
+    assert made.origins["after_ok"] == "--dependency=afterok:3,afterany:4 (command line)"
+
+
 def test_wrap_is_a_script_of_sh() -> None:
     made = prepare(options("--gpus 2 --time 5 --wrap 'echo $HOME; true'"), Lab())
     assert made.body["env"]["TENURE_SCRIPT"] == "#!/bin/sh\necho $HOME; true\n"
@@ -349,7 +382,7 @@ def test_wrap_is_a_script_of_sh() -> None:
             "--output = x: it is for batch scripts, and this is a command: `tenure logs` has its output",
         ),
         ("--ntasks-per-node 4 true", "write --replicas, and --launch per-gpu"),
-        ("--array 1-3 true", "--array = 1-3: arrays are not there yet"),
+        ("-d singleton true", "--dependency = singleton: names of jobs mean nothing here"),
         ("--gres=disk:1 true", "GPUs are the only resource"),
     ],
 )

@@ -13,7 +13,7 @@ from support.invariants import fingerprint
 from support.world import World, budgets, hosts
 from tenure.core import admission
 from tenure.core.events import AttemptExited, CancelRequested, EvictRequested, ExitKind, Held, Released
-from tenure.core.model import GPU, HOUR, MINUTE, SHARE_ONE, Budget, Cluster, HostState
+from tenure.core.model import GPU, HOUR, MINUTE, SHARE_ONE, After, Array, Budget, Cluster, HostState
 from tenure.core.reasons import Refusal
 from tenure.reports.metrics import summary
 from tenure.reports.records import Run
@@ -195,7 +195,11 @@ def happen(world: World, draw: random.Random) -> None:
             admission.check_job(world.state, spec)
         except Refusal:
             return
-        world.step(world.queue_spec(spec, draw.choice(("", "", "ann"))))
+        array = draw.choice((None, None, Array((0, 1, 2)), Array((0, 1, 2, 3), 2)))
+        after = tuple(
+            After(i, i in world.state.arrays, draw.random() < 0.5) for i in draw.sample(jobs, min(len(jobs), 2))
+        )
+        world.step(world.queue_spec(spec, draw.choice(("", "", "ann")), array, draw.choice(((), after))))
     elif what == "job" and jobs:
         world.step(draw.choice((CancelRequested, Held, Released))(world.now, draw.choice(jobs), "ann"))
     elif what == "attempt" and attempts:
@@ -237,6 +241,24 @@ def test_any_log_survives(seed: int) -> None:
     occupied = sum(job.occupied for job in run.jobs)
     assert occupied == sum(row.funded + row.unfunded for row in run.hours)
     assert occupied == sum(row.delivered + row.free for row in run.budget_hours)
+
+
+def test_jobs_that_wait_for_others_are_no_demand_until_they_may_queue() -> None:
+    """First for an hour, then two at a time of an array of three for an hour each: demand 4, 8, 4 GPUs."""
+    world = World(hosts(1))
+    first = world.submit("lab/a", 4, min_runtime=4 * HOUR)
+    array = world.submit(
+        "lab/a", 4, min_runtime=4 * HOUR, array=Array((0, 1, 2), 2), after=(After(first, False, True),)
+    )
+    vain = world.submit("lab/a", 4, after=(After(array + 2, False, True),))
+    for job in (first, array, array + 1, array + 2):
+        world.advance(HOUR if job != array + 1 else 0)
+        world.finish(job, int(job == array + 2))
+    run = replayed(world)
+    assert by_part(run, "demand") == [("lab/a", 0, 4), ("lab/a", 1, 8), ("lab/a", 2, 4)]
+    assert {row.id: (row.started or row.ended or 0) - row.submitted for row in run.jobs} == dict.fromkeys(
+        range(first, vain + 1), 0
+    )
 
 
 def test_the_configuration_must_be_the_first_thing() -> None:

@@ -37,6 +37,7 @@ def test_migrations_lead_to_the_declared_tables(new_url: str) -> None:
     [
         (rows.BatchRow, schema.batches),
         (rows.JobRow, schema.jobs),
+        (rows.ArrayRow, schema.arrays),
         (rows.AttemptRow, schema.attempts),
         (rows.SpanRow, schema.spans),
         (rows.EvictionRow, schema.evictions),
@@ -68,7 +69,7 @@ def test_a_database_from_the_future_is_refused_and_untouched(new_url: str) -> No
     engine = _plain_engine(new_url)
     with engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(DatabaseTooNew, match=r"9999.*0001.*newer"):
+    with pytest.raises(DatabaseTooNew, match=r"9999.*0002.*newer"):
         Store.open(new_url)
     with engine.connect() as connection:
         assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "9999"

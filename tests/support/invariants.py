@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tenure.core import codec, cycle, explain, scheduler, snapshot
+from tenure.core import codec, cycle, explain, scheduler, snapshot, waits
 from tenure.core.apply import apply
 from tenure.core.decisions import Claim, Start, Stop
 from tenure.core.events import ConfigApplied, Event
@@ -16,7 +16,7 @@ from tenure.core.model import HostState
 from tenure.core.preemption import Contest
 from tenure.core.reasons import Reason
 from tenure.core.reservation import Doors
-from tenure.core.state import State
+from tenure.core.state import Job, State
 
 if TYPE_CHECKING:
     from support.world import World
@@ -32,6 +32,7 @@ def check(world: World) -> None:
     check_gpus(world.state)
     check_held(world.state)
     _check_queues(world.state)
+    check_waits(world.state)
     _check_evictions(world)
     _check_ledger(world)
     check_promises(world.state)
@@ -177,11 +178,41 @@ def _check_queues(state: State) -> None:
                 and name in job.spec.clusters
                 and not job.held_by
                 and job.not_before <= state.now
+                and not job.behind
+                and job.submission not in state.pending
             )
             assert found == expected, f"queue {name} {kind}: {found} instead of {expected}"
             for leaf, groups in queue.leaves.items():
                 assert not state.the_tree().nodes[leaf].children, leaf
                 assert groups and all(len(group) for group in groups.values())
+
+
+def check_waits(state: State) -> None:
+    """Throttles are kept and used, what is waited for is live, and what waits has no GPUs."""
+    arrays: dict[int, list[Job]] = {}
+    for job in state.jobs.values():
+        if job.array:
+            arrays.setdefault(job.array, []).append(job)
+    assert arrays.keys() == state.arrays.keys()
+    for array, jobs in arrays.items():
+        record = state.arrays[array]
+        assert state.array_live[array] == len(jobs)
+        assert [record.array.indices[job.id - array] for job in jobs] == [job.index for job in jobs]
+        let_in = [job for job in jobs if not job.behind]
+        assert all(not job.state.active for job in jobs if job.behind)
+        if record.array.throttle:
+            assert len(let_in) == state.places[array].taken <= record.array.throttle
+            wants = [job for job in jobs if job.behind and not job.held_by and array not in state.pending]
+            assert not wants or len(let_in) == record.array.throttle, f"array {array}: a place is left empty"
+        else:
+            assert let_in == jobs
+    for submission, pending in state.pending.items():
+        assert pending.after and (submission in state.jobs or submission in state.arrays)
+        for one in pending.after:
+            assert one.job_id in (state.arrays if one.whole else state.jobs), "it waits for what has ended"
+            assert not (one.whole and one.ok and state.arrays[one.job_id].failed)
+            assert submission in state.dependents[one.job_id, one.whole]
+        assert all(job.state is JobState.QUEUED and not job.attempts for job in waits.jobs_of(state, submission))
 
 
 def _check_evictions(world: World) -> None:
@@ -328,6 +359,7 @@ def check_prefix(before: str, spans: Spans, events: Iterable[Event], result: sch
     check_gpus(state)
     check_held(state)
     _check_queues(state)
+    check_waits(state)
     check_promises(state)
     cycle.run(state)
     check_gpus(state)

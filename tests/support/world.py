@@ -34,6 +34,8 @@ from tenure.core.model import (
     HOUR,
     MINUTE,
     SHARE_ONE,
+    After,
+    Array,
     Budget,
     Cluster,
     Contract,
@@ -134,13 +136,23 @@ class World:
             **more,  # type: ignore[arg-type]
         )
 
-    def queue(self, budget: str, gpus: int = 8, hold: str = "", **more: object) -> Submitted:
+    def queue(
+        self,
+        budget: str,
+        gpus: int = 8,
+        hold: str = "",
+        array: Array | None = None,
+        after: tuple[After, ...] = (),
+        **more: object,
+    ) -> Submitted:
         """The event of a submission, not yet absorbed: several can then arrive at one pass."""
-        return self.queue_spec(self.spec(budget, gpus, **more), hold)  # type: ignore[arg-type]
+        return self.queue_spec(self.spec(budget, gpus, **more), hold, array, after)  # type: ignore[arg-type]
 
-    def queue_spec(self, spec: JobSpec, hold: str = "") -> Submitted:
-        job_id, self.next_id = self.next_id, self.next_id + 1
-        return Submitted(self.now, job_id, spec, hold)
+    def queue_spec(
+        self, spec: JobSpec, hold: str = "", array: Array | None = None, after: tuple[After, ...] = ()
+    ) -> Submitted:
+        job_id, self.next_id = self.next_id, self.next_id + (len(array.indices) if array is not None else 1)
+        return Submitted(self.now, job_id, spec, hold, array=array, after=after)
 
     def submit(self, budget: str, gpus: int = 8, **more: object) -> int:
         event = self.queue(budget, gpus, **more)  # type: ignore[arg-type]

@@ -151,6 +151,10 @@ def count_waiting(state: State) -> Counter[Reason]:
             found[Reason.HELD_BY_PERSON] += 1
         elif job.state is JobState.QUEUED and job.not_before > state.now:
             found[Reason.BACKING_OFF] += 1
+        elif job.state is JobState.QUEUED and job.submission in state.pending:
+            found[Reason.WAITING_DEPENDENCY] += 1
+        elif job.state is JobState.QUEUED and job.behind:
+            found[Reason.WAITING_THROTTLE] += 1
     explainer = Explainer(state)
     explained = 0
     for name, cluster in state.clusters.items():

@@ -14,7 +14,7 @@ from tenure.core.state import State
 from tenure.engine.clock import wall_ms
 from tenure.engine.engine import Engine
 from tenure.engine.errors import Conflict, NotFound
-from tenure.store import JobRow, UserRow
+from tenure.store import ArrayRow, JobRow, UserRow
 
 MAX_WAIT_MS = 30_000
 NO_CONTROL = r"^[^\x00-\x1f\x7f]*$"
@@ -85,6 +85,24 @@ def job_of(engine: Engine, job_id: int) -> JobRow:
     if row is None:
         raise NotFound("job", str(job_id))
     return row
+
+
+def array_of(engine: Engine, array_id: int) -> ArrayRow:
+    """An array's row. Raises NotFound."""
+    row = engine.store.array(array_id)
+    if row is None:
+        raise NotFound("array", str(array_id))
+    return row
+
+
+def check_release(engine: Engine, user: UserRow, job_id: int, owner: str) -> None:
+    """Raises Failed (403): what a manager or an administrator holds, the job's owner cannot release."""
+    with engine.view() as state:
+        job = state.jobs.get(job_id)
+        held_by = job.held_by if job is not None else ""
+        outsider = job is not None and may_act_on(state, user, "", job.budget)
+    if held_by not in ("", owner, user.name) and not outsider:
+        raise problems.not_allowed(f"job {job_id} is held by {held_by}: ask them, a manager of its budget or an admin")
 
 
 def live_job_for(engine: Engine, user: UserRow, job_id: int) -> JobRow:

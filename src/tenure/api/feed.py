@@ -78,8 +78,11 @@ def _gpus(count: int) -> str:
 def event_entry(event: Event) -> EntryView | None:
     """None for what the decisions that follow say better."""
     match event:
-        case Submitted(job_id=job, spec=spec):
-            return EntryView(kind="submitted", job=job, text=f"{spec.user} submits job {job}: {summary(spec)}")
+        case Submitted(job_id=job, spec=spec, array=array):
+            what = f"job {job}"
+            if array is not None:
+                what = f"array {job} ({units.format_array(array.indices, array.throttle)})"
+            return EntryView(kind="submitted", job=job, text=f"{spec.user} submits {what}: {summary(spec)}")
         case CancelRequested(job_id=job, by=by):
             return EntryView(kind="cancel", job=job, text=f"{by} cancels job {job}")
         case Held(job_id=job, by=by):

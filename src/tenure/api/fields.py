@@ -60,6 +60,24 @@ def _unit(parse: object, example: str) -> BeforeValidator:
 
 
 DurationText = Annotated[str, _unit(units.parse_duration, '"2h30m"'), Field(max_length=64, examples=["2h30m"])]
+ArrayText = Annotated[str, _unit(units.parse_array, '"0-15%4"'), Field(max_length=4096, examples=["0-15%4"])]
+IndicesText = Annotated[str, _unit(units.parse_indices, '"0-3,7"'), Field(max_length=4096, examples=["0-3,7"])]
+
+
+def _job(value: object) -> object:
+    """A job as text; a number alone will do. Raises UnitError."""
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if not isinstance(text, str):
+        raise UnitError(str(value), 'write a job\'s number, like 12 or "12_3"')
+    units.parse_job(text)
+    return text
+
+
+JobText = Annotated[
+    str,
+    BeforeValidator(_job),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}], "examples": [12, "12_3"]}),
+]
 MemoryText = Annotated[str, _unit(units.parse_memory, '"64G"'), Field(max_length=64, examples=["64G"])]
 
 

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from tenure import words
+from tenure import units, words
 from tenure.api.models import (
+    ArrayView,
     AttemptView,
     EvictionView,
     JobDetail,
@@ -26,7 +27,7 @@ from tenure.core.reasons import Because, Reason
 from tenure.core.state import Attempt, Job, State, StopRecord, protected
 from tenure.engine import record
 from tenure.engine.engine import Engine
-from tenure.store import AttemptRow, EvictionRow, JobRow
+from tenure.store import ArrayRow, AttemptRow, EvictionRow, JobRow
 
 HIDDEN = "(hidden)"
 
@@ -41,16 +42,45 @@ def hours(amount_ms: int) -> float:
     return round(amount_ms / (GPU * HOUR), 6)
 
 
-def job_views(engine: Engine, rows: Sequence[JobRow]) -> list[JobView]:
-    """Rows of a listing with the current reason and attempt of live jobs."""
+def job_views(engine: Engine, rows: Sequence[JobRow], *, fold: bool = False) -> list[JobView]:
+    """Rows of a listing with the current reason and attempt of live jobs.
+
+    ``fold``: a job of an array that has never started stands for all of these.
+    """
     live, stale = _live(engine, rows)
     for i in stale:
         rows = [*rows[:i], engine.store.job(rows[i].id) or rows[i], *rows[i + 1 :]]
-    return [JobView(**_fields(row, live.get(row.id))) for row in rows]
+    views = [JobView(**_fields(row, live.get(row.id))) for row in rows]
+    arrays = {row.array_id for row in rows if row.array_id is not None} if fold else set()
+    indices = engine.store.never_started(arrays) if arrays else {}
+    for i, row in enumerate(rows):
+        alike = indices.get((row.array_id or 0, bool(row.held)), [])
+        if alike[:1] == [row.array_index]:
+            views[i] = views[i].model_copy(update={"array_waiting": units.format_indices(alike)})
+    return views
 
 
 def job_view(engine: Engine, row: JobRow) -> JobView:
     return job_views(engine, [row])[0]
+
+
+def array_view(engine: Engine, row: ArrayRow) -> ArrayView:
+    """An array, and how many of its jobs are in which state."""
+    spec = codec.record(JobSpec, json.loads(row.spec))
+    indices = json.loads(row.indices)
+    first = engine.store.first_in_array(row.id)
+    states = engine.store.array_states(row.id)
+    return ArrayView(
+        id=row.id,
+        name=spec.name,
+        user=spec.user,
+        budget=first.budget if first is not None else spec.budget,
+        indices=units.format_indices(indices),
+        count=len(indices),
+        throttle=row.throttle or None,
+        ended=all(JobState(state).ended for state in states),
+        states=states,
+    )
 
 
 def job_detail(engine: Engine, row: JobRow, *, secrets: bool) -> JobDetail:
@@ -64,8 +94,10 @@ def job_detail(engine: Engine, row: JobRow, *, secrets: bool) -> JobDetail:
     if current is not None:
         attempts = [a for a in attempts if a.id != current.id] + [current]
     env = dict(spec.execution.env)
+    array = engine.store.array(row.array_id) if row.array_id is not None else None
     return JobDetail(
         **fields,
+        array=array_view(engine, array) if array is not None else None,
         timeout_ms=spec.timeout,
         grace_ms=spec.grace,
         retries=spec.retries,
@@ -146,6 +178,8 @@ def _fields(row: JobRow, live: Mapping[str, Any] | None, spec: JobSpec | None = 
         "evictions": row.evictions,
         "restarts": row.restarts,
         "exit_code": row.exit_code,
+        "array_id": row.array_id,
+        "array_index": row.array_index,
         "reason": reason_view(record.because_of(row.reason)),
         "attempt": None,
         **(live or {}),

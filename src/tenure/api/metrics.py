@@ -18,7 +18,7 @@ from tenure.core.fairshare import Standing
 from tenure.core.ledger import Kind
 from tenure.core.lifecycle import JobState
 from tenure.core.model import MINUTE, HostState, JobSpec
-from tenure.core.state import State
+from tenure.core.state import Job, State
 from tenure.engine import record
 from tenure.engine.engine import Engine, StepReport
 
@@ -54,7 +54,7 @@ class Exporter:
         with engine.view() as state:
             for job in state.jobs.values():
                 # When a requeued job came back is not known any more after a restart: it is left out.
-                if job.state is JobState.QUEUED and not job.attempts:
+                if job.state is JobState.QUEUED and not job.attempts and not _waits_for_others(state, job):
                     self._queued_since[job.id] = job.submitted
         engine.observers.append(self._committed)
 
@@ -74,7 +74,7 @@ class Exporter:
         for event in report.events:
             self._events.labels(_snake(type(event).__name__)).inc()
             if isinstance(event, Submitted):
-                self._queued_since[event.job_id] = report.at
+                self._submitted(event, report.at)
         for decision in (*report.result.outcomes, *report.result.plans):
             match decision:
                 case Start(job_id=job, at=at):
@@ -89,12 +89,27 @@ class Exporter:
         for _, victim in record.evictions(report.result):
             self._evictions.labels(victim.because.reason.value).inc()
 
+    def _submitted(self, event: Submitted, at: int) -> None:
+        """What waits for other jobs does not queue yet: ``_started`` knows since when it did."""
+        count = len(event.array.indices) if event.array is not None else 1
+        with self._engine.view() as state:
+            for job_id in range(event.job_id, event.job_id + count):
+                job = state.jobs.get(job_id)
+                if job is None or not _waits_for_others(state, job):
+                    self._queued_since[job_id] = at
+
     def _started(self, job_id: int, at: int) -> None:
         since = self._queued_since.pop(job_id, None)
         with self._engine.view() as state:
             job = state.jobs.get(job_id)
+        if since is None and job is not None and job.starts == 1:
+            since = job.queued_at
         if since is not None and job is not None:
             self._waits.labels(wait_class(job.spec)).observe(max(0, at - since) / 1000)
+
+
+def _waits_for_others(state: State, job: Job) -> bool:
+    return job.behind or job.submission in state.pending
 
 
 class _Gauges(Collector):

@@ -125,7 +125,8 @@ class JobView(Response):
     """A job in a listing. ``evictions`` counts them, ``restarts`` the attempts after the first.
 
     ``reservations``: how many it was given; ``first_starts_by``: what it was told with the first. Both are null once
-    the job has ended.
+    the job has ended. ``array_id``, ``array_index``: the array that it is of (the id of its first job), and which one.
+    ``array_waiting``: in a folded listing the indices of all for which it stands.
     """
 
     id: int
@@ -153,6 +154,35 @@ class JobView(Response):
     reservation: ReservationView | None = None
     reservations: int | None = None
     first_starts_by: Time | None = None
+    array_id: int | None = None
+    array_index: int | None = None
+    array_waiting: str | None = None
+
+    @property
+    def label(self) -> str:
+        """What people call it: ``12``, ``12_3`` in an array, ``12_[3-9]`` where it stands for several."""
+        if self.array_id is None:
+            return str(self.id)
+        several = self.array_waiting if self.array_waiting and not self.array_waiting.isdigit() else None
+        return f"{self.array_id}_{self.array_index if several is None else f'[{several}]'}"
+
+
+class ArrayView(Response):
+    """Jobs that were submitted together, with ids from ``id`` on. ``indices`` as ``0-15``.
+
+    ``throttle``: at most so many of them at a time, null for all. ``states``: how many jobs are in
+    each state; those whose history is gone are in none.
+    """
+
+    id: int
+    name: str
+    user: str
+    budget: str
+    indices: str
+    count: int
+    throttle: int | None
+    ended: bool
+    states: dict[str, int]
 
 
 class EvictionView(Response):
@@ -171,7 +201,9 @@ class EvictionView(Response):
 
 
 class JobDetail(JobView):
-    """All of a job. ``env`` shows values only to those who may act on the job."""
+    """All of a job. ``env`` shows values only to those who may act on the job. ``array``: the one that it is of."""
+
+    array: ArrayView | None = None
 
     timeout_ms: int | None = None
     grace_ms: int
@@ -187,10 +219,11 @@ class JobDetail(JobView):
 
 
 class Submitted(Response):
-    """``created`` false: the client key was used before, and this is that job."""
+    """``created`` false: the client key was used before, and this is that job. Of an array it is the first."""
 
     job: JobView
     created: bool
+    array: ArrayView | None = None
     notes: list[Note] = []
 
 

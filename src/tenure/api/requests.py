@@ -9,8 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from tenure.api.fields import (
     MAX_REPLICAS,
     Argument,
+    ArrayText,
     Cpus,
     DurationText,
+    IndicesText,
+    JobText,
     MemoryText,
     Ms,
     Name,
@@ -26,6 +29,9 @@ Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
 Signal = Literal["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGALRM"]
 UserName = Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]*$", examples=["ann"])]
 Command = Annotated[list[Argument], Field(min_length=1, max_length=10_000)]
+
+
+After = Annotated[list[JobText], Field(max_length=1000)]
 
 
 class Request(BaseModel):
@@ -59,6 +65,8 @@ class JobRequest(Request):
 
     Durations are text such as ``2h30m``, or milliseconds in the field that ends in ``_ms``. ``user``: for whom,
     which only admins may say. ``client_key``: a second request of a user with the same key creates nothing.
+    ``array``: one job for each index, as ``0-15%4`` for at most 4 at a time. ``after_ok``, ``after_any``: jobs and
+    arrays that have to succeed, or to end, before it may start.
     """
 
     budget: Path
@@ -88,6 +96,15 @@ class JobRequest(Request):
     warn_signal: Signal = "SIGTERM"
     hold: bool = False
     client_key: Name | None = None
+    array: ArrayText | None = None
+    after_ok: After = []
+    after_any: After = []
+
+
+class ArrayRequest(Request):
+    """Which jobs of an array; without ``indices`` all of them."""
+
+    indices: IndicesText | None = None
 
 
 class PriorityRequest(Request):

@@ -159,7 +159,7 @@ def _options_of(given: Iterable[Given]) -> JobOptions:
         name = one.name.replace("-", "_")
         if name in ("resumable", "no_resumable"):
             values["resumable"] = name == "resumable"
-        elif name in ("cluster", "env", "require", "prefer"):
+        elif name in ("cluster", "env", "require", "prefer", "after_ok", "after_any"):
             values.setdefault(name, []).append(one.value)
         else:
             values[name] = True if one.value is None else one.value

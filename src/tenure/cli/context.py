@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tenure.cli.errors import CliError, Exit
-
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
@@ -61,14 +59,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def job_id(text: str) -> int:
-    """The number in ``12``, or in ``12.1`` as attempts are called. Raises CliError."""
-    head = text.partition(".")[0]
-    if not head.isascii() or not head.isdigit() or not 0 < int(head[:20]) < 2**63:
-        raise CliError(f"job = {text}: write a job's number, as `tenure ls` shows it", Exit.REFUSED)
-    return int(head)
-
-
 def config_path(given: Path | None) -> Path:
     """The configuration file: what is given, else TENURE_CONFIG, else ``tenure.toml`` here."""
     return given or Path(os.environ.get("TENURE_CONFIG") or CONFIG)
@@ -106,11 +96,25 @@ def complete_budgets(incomplete: str) -> list[str]:
 
 
 JobArgument = Annotated[
-    str, typer.Argument(metavar="JOB", help="A job's number.", show_default=False, autocompletion=complete_jobs)
+    str,
+    typer.Argument(
+        metavar="JOB", help="A job's number, or 12_3 in an array.", show_default=False, autocompletion=complete_jobs
+    ),
 ]
 JobArguments = Annotated[
     list[str],
-    typer.Argument(metavar="JOB...", help="Jobs' numbers.", show_default=False, autocompletion=complete_jobs),
+    typer.Argument(
+        metavar="JOB...", help="Jobs' numbers; of arrays 12_3.", show_default=False, autocompletion=complete_jobs
+    ),
+]
+JobOrArrayArguments = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="JOB...",
+        help="Jobs' numbers; an array's number for all of it, 12_3 or 12_[0-3] for some.",
+        show_default=False,
+        autocompletion=complete_jobs,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON, as the API gives it.")]
 BudgetOption = Annotated[

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.markup import escape
 
 from tenure import units
-from tenure.api.models import AttemptView, JobDetail, ReservationView
+from tenure.api.models import ArrayView, AttemptView, JobDetail, JobView, ReservationView
 from tenure.cli import render
 from tenure.config.ranges import fold
 from tenure.scripts.launch import shown
@@ -18,9 +18,30 @@ _NAMED = 3
 """Held hosts that are named at most."""
 
 
+_LISTED = 20
+"""Jobs of an array that are listed at most."""
+
+
+def array_lines(array: ArrayView, jobs: Sequence[JobView], now: int) -> Iterator[str]:
+    """Lines of markup about an array, and about its jobs that have not succeeded, those that run first."""
+    throttle = "" if array.throttle is None else f", at most {array.throttle} at a time"
+    yield f"[bold]array {array.id}[/]  {escape(array.name)}"
+    yield _line("user", escape(array.user))
+    yield _line("budget", escape(array.budget))
+    yield _line("indices", f"{array.indices} ({array.count} jobs{throttle})")
+    yield _line("jobs", render.counted(array.states))
+    told = sorted((job for job in jobs if job.state != "succeeded"), key=lambda job: (job.attempt is None, job.id))
+    for job in told[:_LISTED]:
+        text = f"{render.state_text(job.state).markup}  {escape(render.where(job, now))}"
+        yield _line(escape(job.label), text)
+    if len(told) > _LISTED:
+        yield _line("...", f"tenure ls --all --array {array.id} lists all of them")
+
+
 def job_lines(job: JobDetail, now: int) -> Iterator[str]:
     """Lines of markup."""
-    yield f"[bold]job {job.id}[/]  {escape(job.name)}"
+    number = "" if job.array_id is None else f" (number {job.id})"
+    yield f"[bold]job {job.label}[/]{number}  {escape(job.name)}"
     yield _line("state", f"{render.state_text(job.state).markup}  {escape(job.reason.text)}")
     if job.reservation is not None:
         yield from _reserved(job.reservation, job, now)
@@ -28,6 +49,9 @@ def job_lines(job: JobDetail, now: int) -> Iterator[str]:
         yield _line("held by", escape(job.held_by))
     yield _line("user", escape(job.user))
     yield _line("budget", escape(job.budget))
+    if job.array is not None:
+        throttle = "" if job.array.throttle is None else f", at most {job.array.throttle} at a time"
+        yield _line("array", f"{job.array.id}: {job.array.indices}{throttle} ({render.counted(job.array.states)})")
     yield _line("contract", _contract(job))
     for role in job.roles:
         size = f"{role.replicas} x ({role.gpus} GPUs, {render.number(role.cpus)} CPUs, "

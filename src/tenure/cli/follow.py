@@ -17,10 +17,10 @@ from tenure.cli.context import (
     JobArguments,
     Json,
     connect,
-    job_id,
     print_json,
 )
 from tenure.cli.errors import CliError, Exit
+from tenure.cli.naming import Named, array_of, named, one, some
 
 if TYPE_CHECKING:
     from tenure.api.models import JobDetail, JobView, Submitted
@@ -55,10 +55,10 @@ def logs(
     tail: Annotated[int | None, typer.Option(metavar="LINES", help="Only the last lines.", min=0)] = None,
 ) -> None:
     """Show a job's output."""
-    number = job_id(job)
+    given = named(job)
     stream = "stderr" if stderr else "stdout"
     with connect(FOLLOWING_S if follow else ONE_SHOT_S) as client:
-        start = 0
+        number, start = one(client, given), 0
         if tail is not None:
             attempt, start, last = _tail(client, number, replica, stream, attempt, tail)
             _write(sys.stdout, last)
@@ -122,10 +122,13 @@ def wait(
     timeout: Annotated[str | None, typer.Option(metavar="TIME", help="Give up after this, with code 124.")] = None,
     json: Json = False,
 ) -> None:
-    """Wait until jobs have ended. The exit code says how: 0 succeeded, 1 failed, 5 stopped otherwise."""
+    """Wait until jobs, or all jobs of an array, have ended.
+
+    The exit code says how: 0 succeeded, 1 failed, 5 stopped otherwise.
+    """
     from tenure import units
 
-    numbers = [job_id(text) for text in jobs]
+    given = [named(text) for text in jobs]
     try:
         limit = units.parse_duration(timeout) / 1000 if timeout is not None else None
     except units.UnitError as error:
@@ -133,19 +136,33 @@ def wait(
     end = None if limit is None else time.monotonic() + limit
     ended: list[JobView] = []
     with connect(FOLLOWING_S) as client:
-        for number in numbers:
-            last = None
-            for job in _until_ended(client, number, end):
-                last = job
-            if last is None or not last.ended:
-                print(f"job {number} has not ended yet", file=sys.stderr)
-                raise typer.Exit(TIMED_OUT)
-            ended.append(last)
-            if not json:
-                print(f"job {number} {last.state.replace('_', ' ')}: {last.reason.text}")
+        for each in given:
+            for last in _ended(client, each, end):
+                if not last.ended:
+                    print(f"job {last.label} has not ended yet", file=sys.stderr)
+                    raise typer.Exit(TIMED_OUT)
+                ended.append(last)
+                if not json:
+                    print(f"job {last.label} {last.state.replace('_', ' ')}: {last.reason.text}")
     if json:
         print_json(ended)
     raise typer.Exit(max(exit_code(job) for job in ended))
+
+
+def _ended(client: Client, given: Named, end: float | None) -> list[JobView]:
+    """The job, or those of an array, when all have ended; one that has not when it took too long."""
+    if given.indices is None and array_of(client, given) is None:
+        return [_last(client, given.number, end)]
+    while live := client.jobs_page(array=given.number, indices=given.indices, limit=1).items:
+        job = _last(client, live[0].id, end)  # the highest index, which mostly ends last
+        if not job.ended:
+            return [job]
+    return some(client, given)
+
+
+def _last(client: Client, number: int, end: float | None) -> JobView:
+    *_, last = _until_ended(client, number, end)
+    return last
 
 
 def _until_ended(client: Client, number: int, end: float | None) -> Iterator[JobView]:
@@ -158,7 +175,7 @@ def _until_ended(client: Client, number: int, end: float | None) -> Iterator[Job
     with render.errors().status("") as spinner:
         while not job.ended and (end is None or time.monotonic() < end):
             spent = render.span(int(1000 * (time.monotonic() - began)))
-            spinner.update(f"waiting for job {number} ({job.state}, {spent}): {render.where(job, render.now_ms())}")
+            spinner.update(f"waiting for job {job.label} ({job.state}, {spent}): {render.where(job, render.now_ms())}")
             job = client.wait_once(number, wait_ms=_left(end, 5000))
             yield job
 

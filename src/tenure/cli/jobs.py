@@ -9,12 +9,13 @@ import typer
 
 from tenure.cli import batch, submission
 from tenure.cli.batch import Prepared
-from tenure.cli.context import FOLLOWING_S, JobArgument, JobArguments, Json, connect, job_id, print_json
+from tenure.cli.context import FOLLOWING_S, JobArgument, JobArguments, JobOrArrayArguments, Json, connect, print_json
 from tenure.cli.errors import CliError, Exit, report
+from tenure.cli.naming import Named, array_of, named, one
 from tenure.cli.options import JobOptions, takes
 
 if TYPE_CHECKING:
-    from tenure.api.models import JobView, Submitted
+    from tenure.api.models import ArrayView, JobView, Submitted
     from tenure.client import Client
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the job's number only.")]
@@ -76,13 +77,18 @@ def _say(done: Submitted) -> None:
 
     from tenure.cli import render
 
-    job = done.job
+    job, array = done.job, done.array
     console = render.output()
+    what = f"job [bold]{job.id}[/]" if array is None else f"array [bold]{array.id}[/]"
     if not done.created:
-        console.print(f"job {job.id} is there already: the same key was used before ({job.state})")
+        state = job.state if array is None else render.counted(array.states)
+        console.print(f"{what} is there already: the same key was used before ({state})")
         return
     size = f"{job.gpus} GPU{'s' if job.gpus != 1 else ''}"
-    console.print(f"job [bold]{job.id}[/] submitted to {escape(job.budget)}: {escape(job.name)}, {size}")
+    if array is not None:
+        few = f", at most {array.throttle} at a time" if array.throttle is not None else ""
+        size = f"{array.count} jobs of {size}{few}, {array.id}_{job.array_index} and so on"
+    console.print(f"{what} submitted to {escape(job.budget)}: {escape(job.name)}, {size}")
     for note in done.notes:
         console.print(f"  [dim]{escape(note.field)} = {escape(note.value)} (default): {escape(note.text)}[/]")
     now = render.now_ms()
@@ -100,6 +106,8 @@ def run(
     from tenure.cli.follow import Session
 
     made = _prepared(options)
+    if "array" in made.body:
+        raise CliError(f"array = {made.body['array']}: run stays with one job; use tenure submit, then tenure wait")
     with connect(FOLLOWING_S) as client, submission.refusals_with_origin(made):
         done = client.submit(made.body)
         session = Session(client, done.job, quiet=quiet)
@@ -108,19 +116,21 @@ def run(
         raise typer.Exit(session.run())
 
 
-def cancel(jobs: JobArguments) -> None:
+def cancel(jobs: JobOrArrayArguments) -> None:
     """Cancel jobs: queued ones end at once, running ones are warned first."""
-    _each(jobs, lambda client, job: client.cancel(job), "cancelled")
+    _each(jobs, lambda client, job: client.cancel(job), "cancelled", lambda client, *which: client.cancel_array(*which))
 
 
-def hold(jobs: JobArguments) -> None:
+def hold(jobs: JobOrArrayArguments) -> None:
     """Keep jobs from starting."""
-    _each(jobs, lambda client, job: client.hold(job), "held")
+    _each(jobs, lambda client, job: client.hold(job), "held", lambda client, *which: client.hold_array(*which))
 
 
-def release(jobs: JobArguments) -> None:
+def release(jobs: JobOrArrayArguments) -> None:
     """Undo a hold."""
-    _each(jobs, lambda client, job: client.release(job), "released")
+    _each(
+        jobs, lambda client, job: client.release(job), "released", lambda client, *which: client.release_array(*which)
+    )
 
 
 def checkpoint(jobs: JobArguments) -> None:
@@ -142,21 +152,38 @@ def evict(job: JobArgument, why: Annotated[str, typer.Option("--why", help="For 
     _each([job], lambda client, one: client.evict(one, why), "evicted")
 
 
-def _each(jobs: list[str], action: Callable[[Client, int], JobView], done: str) -> None:
+OfArray = Callable[["Client", int, str | None], "ArrayView"]
+"""What is done to all jobs of an array, or to some: by its id and their indices."""
+
+
+def _each(
+    jobs: list[str], action: Callable[[Client, int], JobView], done: str, of_array: OfArray | None = None
+) -> None:
     """Do it to every job; one that fails does not keep the others from it."""
-    from tenure.cli import render
     from tenure.client import TenureError
 
     worst = Exit.OK
-    numbers = [job_id(text) for text in jobs]
+    given = [named(text) for text in jobs]
     with connect() as client:
-        for number in numbers:
+        for job in given:
             try:
-                job = action(client, number)
-            except TenureError as error:
+                _do(client, job, action, done, of_array)
+            except (TenureError, CliError) as error:
                 worst = max(worst, Exit(report(error) or Exit.REFUSED))
-                continue
-            state = "" if job.ended else f" ({job.state}: {job.reason.text})"
-            render.output().print(f"job {number} {done}{state}", markup=False)
     if worst:
         raise typer.Exit(worst)
+
+
+def _do(
+    client: Client, job: Named, action: Callable[[Client, int], JobView], done: str, of_array: OfArray | None
+) -> None:
+    from tenure.cli import render
+
+    if of_array is not None and not job.single and (job.indices is not None or array_of(client, job) is not None):
+        array = of_array(client, job.number, job.indices)
+        which = f"array {job.number}" if job.indices is None else f"jobs {job.number}_[{job.indices}]"
+        render.output().print(f"{which} {done} (array {array.id}: {render.counted(array.states)})", markup=False)
+        return
+    view = action(client, one(client, job))
+    state = "" if view.ended else f" ({view.state}: {view.reason.text})"
+    render.output().print(f"job {view.label} {done}{state}", markup=False)

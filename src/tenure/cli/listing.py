@@ -16,11 +16,11 @@ from tenure.cli.context import (
     JobArgument,
     Json,
     connect,
-    job_id,
     print_json,
     print_json_line,
 )
 from tenure.cli.errors import CliError
+from tenure.cli.naming import array_of, named, one
 
 if TYPE_CHECKING:
     from tenure.api.models import BatchView, JobView
@@ -38,6 +38,7 @@ def ls(
     ] = None,
     budget: BudgetOption = None,
     cluster: ClusterOption = None,
+    array: Annotated[str | None, typer.Option(metavar="ARRAY", help="Every job of this array, or of 12_[0-3].")] = None,
     all: Annotated[bool, typer.Option("--all", "-a", help="Ended ones, too.")] = False,
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help="Submitted since then: 2h ago, or 2026-10-09T12:00:00Z.")
@@ -48,7 +49,8 @@ def ls(
     ] = False,
     json: Json = False,
 ) -> None:
-    """List jobs, newest first."""
+    """List jobs, newest first. Those of an array that have never started share a line."""
+    which = named(array) if array is not None else None
     with connect(FOLLOWING_S if watch else ONE_SHOT_S) as client:
         users = list(user or [])
         if me:
@@ -58,7 +60,16 @@ def ls(
 
         def jobs() -> list[JobView]:
             found = client.jobs(
-                user=users, state=states, budget=budget, cluster=cluster, all=all, since=start, limit=limit
+                user=users,
+                state=states,
+                budget=budget,
+                cluster=cluster,
+                all=all,
+                since=start,
+                array=which.number if which is not None else None,
+                indices=which.indices if which is not None else None,
+                fold=which is None and not json,
+                limit=limit,
             )
             return list(found)
 
@@ -116,17 +127,24 @@ def _watch(client: Client, jobs: Callable[[], list[JobView]], json: bool) -> Non
 
 
 def show(job: JobArgument, json: Json = False) -> None:
-    """Show all about a job: contract, where it runs or why not, its attempts, who gained when it was evicted."""
-    number = job_id(job)
+    """Show all about a job: contract, where it runs or why not, its attempts, who gained when it was evicted.
+
+    Of an array how its jobs are.
+    """
+    given = named(job)
     with connect() as client:
-        detail = client.job(number)
+        array = array_of(client, given) if given.indices is None and "." not in job else None
+        jobs = list(client.jobs(array=array.id, all=True, fold=True)) if array is not None and not json else []
+        detail = client.job(one(client, given)) if array is None else None
     if json:
-        print_json(detail)
+        print_json(detail or array)
         return
     from tenure.cli import render
-    from tenure.cli.detail import job_lines
+    from tenure.cli.detail import array_lines, job_lines
 
-    for line in job_lines(detail, render.now_ms()):
+    now = render.now_ms()
+    lines = array_lines(array, jobs, now) if array is not None else job_lines(detail, now) if detail is not None else ()
+    for line in lines:
         render.output().print(line)
 
 
@@ -185,8 +203,8 @@ def events(
     json: Json = False,
 ) -> None:
     """Show what happened and what was decided, with reasons. JSON is one batch a line."""
-    wanted = job_id(job) if job is not None else None
     with connect(FOLLOWING_S if follow else ONE_SHOT_S) as client:
+        wanted = one(client, named(job)) if job is not None else None
         position = after
         while True:
             page = client.decisions(position, wait_ms=20_000 if follow else 0)
@@ -220,8 +238,8 @@ def evictions(
     json: Json = False,
 ) -> None:
     """Show evictions, newest first: who had to go, for whom, and why."""
-    wanted = job_id(job) if job is not None else None
     with connect() as client:
+        wanted = one(client, named(job)) if job is not None else None
         found = client.evictions(limit=limit, job=wanted).items
     if json:
         print_json(found)

@@ -76,6 +76,16 @@ class JobOptions:
         list[str] | None, typer.Option(metavar="KEY[=VALUE]", help="Only hosts with this label; KEY: all on one value.")
     ] = None
     prefer: Annotated[list[str] | None, typer.Option(metavar="KEY[=VALUE]", help="The same, if possible.")] = None
+    array: Annotated[
+        Text,
+        typer.Option(metavar="INDICES", help="A job for each index, like 0-15, 0,6,16-32 or 0-31%4 (4 at a time)."),
+    ] = None
+    after_ok: Annotated[
+        list[str] | None, typer.Option("--after-ok", metavar="JOB[,JOB...]", help="Start after the success of these.")
+    ] = None
+    after_any: Annotated[
+        list[str] | None, typer.Option("--after-any", metavar="JOB[,JOB...]", help="Start after the end of these.")
+    ] = None
     hold: Annotated[bool, typer.Option("--hold", help="Do not start before `tenure release`.")] = False
     key: Annotated[Text, typer.Option(metavar="KEY", help="Submitting twice with one key creates one job.")] = None
     user: Annotated[Text, typer.Option(metavar="NAME", help="For somebody else (administrators).")] = None
@@ -127,12 +137,15 @@ class JobOptions:
             "priority": _number(self.priority),
             "timeout": self.timeout,
             "grace": self.grace,
-            "clusters": [name for text in self.cluster for name in text.split(",")] if self.cluster else None,
+            "clusters": _listed(self.cluster),
             "name": self.name,
             "workdir": None if self.workdir is None else str(Path(self.workdir).absolute()),
             "launch": self.launch,
             "warn_signal": _signal(self.warn_signal),
             "retries": _number(self.retries),
+            "array": self.array,
+            "after_ok": _listed(self.after_ok),
+            "after_any": _listed(self.after_any),
             "hold": self.hold or None,
             "client_key": self.key,
             "user": self.user,
@@ -223,6 +236,11 @@ def _number(text: str | None) -> int | str | None:
         return None
     digits = text.removeprefix("-")
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 19 else text
+
+
+def _listed(texts: list[str] | None) -> list[str] | None:
+    """``a,b`` and ``c`` are three; None for nothing."""
+    return [name for text in texts for name in text.split(",")] if texts else None
 
 
 def _signal(text: str | None) -> str | None:

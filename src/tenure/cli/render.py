@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from rich.console import Console
@@ -141,12 +141,17 @@ def where(job: JobView, now: int) -> str:
     return f"{','.join(fold(attempt.hosts))}  {protection(attempt, now)}"
 
 
+def counted(states: Mapping[str, int]) -> str:
+    """``28 queued, 4 running``."""
+    return ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in states.items())
+
+
 def job_table(jobs: Sequence[JobView], now: int) -> Table:
     columns = ("ID", "STATE", "NAME", "USER", "BUDGET", "GPUS", "MIN", "PRI", "AGE", "RUN", "WHERE / WHY")
     made = table(*columns, right=("ID", "GPUS", "PRI", "AGE", "RUN"), fold=("WHERE / WHY",))
     for job in jobs:
         made.add_row(
-            str(job.id),
+            escape(job.label),
             state_text("held" if job.held_by and job.state == "queued" else job.state),
             escape(job.name[:24]),
             escape(job.user),

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tenure import units
 from tenure.cli.batch import Prepared
 from tenure.cli.errors import CliError, Exit
 
@@ -98,12 +99,22 @@ def dry_run_lines(made: Prepared) -> Iterator[str]:
         if name == "env":
             yield f"env = {', '.join(sorted(set(value) - {_SCRIPT, 'TENURE_SRUN'})) or '(none)'}"
             continue
-        text = value
+        text = _array(value) if name == "array" else value
         if name == "command" and (script := shown(value)):
             size = len(made.body["env"][_SCRIPT].encode())
             text = f"{' '.join(script)}  (a script of {size} bytes, sent with the job)"
         origin = made.origins.get(name, "")
         yield f"{name} = {_plain(text)}" + (f"  [{origin}]" if origin else "")
+
+
+def _array(text: str) -> str:
+    """Indices with how many jobs that makes. Raises CliError."""
+    try:
+        array = units.parse_array(text)
+    except units.UnitError as error:
+        raise CliError(f"array = {error.value}: {error.fix}") from error
+    few = f", at most {array.throttle} at a time" if array.throttle else ""
+    return f"{text}  ({len(array.indices)} jobs{few})"
 
 
 def _plain(value: Any) -> str:

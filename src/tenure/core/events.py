@@ -9,14 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tenure.core.model import Budget, Cluster, Grant, HostState, JobSpec, Policy
+from tenure.core.model import After, Array, Broken, Budget, Cluster, Grant, HostState, JobSpec, Policy
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
     """A job that admission accepted. ``hold``: the person who wants it held from the start, or ''.
 
-    ``client_key``: the key under which the submitter may send it again without submitting twice, or ''.
+    ``client_key``: the key under which the submitter may send it again without submitting twice, or ''. ``array``: one
+    job for each of its indices, with ids from ``job_id`` on. ``after``: what all of them wait for, live when this
+    was accepted. ``broken``: what they would wait for in vain, so they end at once.
     """
 
     at: int
@@ -24,6 +26,9 @@ class Submitted:
     spec: JobSpec
     hold: str = ""
     client_key: str = ""
+    array: Array | None = None
+    after: tuple[After, ...] = ()
+    broken: Broken | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,10 @@ class Explainer:
             return job.last
         if job.held_by:
             return Because(Reason.HELD_BY_PERSON, {"by": job.held_by})
+        if job.behind or state.pending:
+            waiting = _others(state, job)
+            if waiting is not None:
+                return waiting
         if job.not_before > state.now:
             numbers: dict[str, Number] = {
                 "until": job.not_before,
@@ -70,6 +74,23 @@ class Explainer:
 def why(state: State, job: Job) -> Because:
     """The current reason of one live job (see ``Explainer``)."""
     return Explainer(state).why(job)
+
+
+def _others(state: State, job: Job) -> Because | None:
+    """What keeps it out of the queue: the jobs that it waits for, or the throttle of its array."""
+    pending = state.pending.get(job.submission)
+    if pending is not None:
+        found: dict[str, Number] = {"left": len(pending.after)}
+        for key, ok in (("ok", True), ("any", False)):
+            named = [one for one in pending.after if one.ok is ok]
+            if named:
+                labels = tuple(str(one.job_id) if one.whole else state.jobs[one.job_id].label for one in named[:NAMED])
+                found[key] = (*labels, "...") if len(named) > NAMED else labels
+        return Because(Reason.WAITING_DEPENDENCY, found)
+    if job.behind:
+        throttle = state.arrays[job.array].array.throttle
+        return Because(Reason.WAITING_THROTTLE, {"array": job.array, "throttle": throttle})
+    return None
 
 
 def _claim(state: State, claim: Attempt) -> Because:

@@ -250,3 +250,36 @@ class Slots:
     gpus: tuple[int, ...]
     cpus: int
     mem: int
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """Jobs that differ in their index only, submitted together. ``throttle``: so many of them at a time; 0: all.
+
+    ``indices`` rise; there is at least one. The array's id is that of its first job, and the others follow.
+    """
+
+    indices: tuple[int, ...]
+    throttle: int = 0
+    step: int = 1
+    """As it was written, for jobs that ask: the distance of one index to the next where there is just one."""
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """Wait for the end of a job, or with ``whole`` of all jobs of the array that begins with it.
+
+    ``ok``: it has to succeed. An end is for good: a job that is requeued has not ended.
+    """
+
+    job_id: int
+    whole: bool
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """What a submission waits for in vain: ``job`` (``12``, or ``12_3`` in an array) ended as ``state`` before it."""
+
+    job: str
+    state: str

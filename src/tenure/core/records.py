@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tenure.core.ledger import Kind
 from tenure.core.lifecycle import JobState
-from tenure.core.model import HostState, JobSpec, Slots
+from tenure.core.model import After, Array, HostState, JobSpec, Slots
 from tenure.core.reasons import Because, Reason
 
 
@@ -131,6 +131,22 @@ class Job:
     """Why its last attempt ended, or why it is where it is."""
     history: list[str] = field(default_factory=list)
     """Its last steps in the lifecycle: time, step, reason."""
+    array: int = 0
+    """The array that it is of, by the id of its first job; 0: none."""
+    index: int = 0
+    """Which of the array."""
+    behind: bool = False
+    """It waits for a place in its array's throttle."""
+
+    @property
+    def submission(self) -> int:
+        """What it was submitted with: its array, else itself."""
+        return self.array or self.id
+
+    @property
+    def label(self) -> str:
+        """What people call it: ``12``, or ``12_3`` in an array."""
+        return f"{self.array}_{self.index}" if self.array else str(self.id)
 
     @property
     def kind(self) -> Kind:
@@ -145,3 +161,24 @@ class HostRecord:
     why: str = ""
     deadline: int | None = None
     caused_by: str = ""
+
+
+@dataclass(slots=True)
+class ArrayRecord:
+    """An array of which some jobs have not ended. ``id`` is that of its first job."""
+
+    id: int
+    array: Array
+    spec: JobSpec
+    """As submitted: what its jobs share."""
+    failed: str = ""
+    """The first of its jobs that ended otherwise than by success, as ``12_3``."""
+    failed_state: str = ""
+
+
+@dataclass(slots=True)
+class Pending:
+    """What the job ``id``, or the array that begins with it, still waits for."""
+
+    id: int
+    after: list[After]

@@ -8,13 +8,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Any
 
-from tenure.core import codec, effects
+from tenure.core import codec, effects, waits
 from tenure.core.configure import rebuild_room
 from tenure.core.ledger import Kind, Ledger, OpenSpan, Span
-from tenure.core.model import MINUTE, Budget, Cluster, Grant, Policy
-from tenure.core.state import Attempt, ClusterState, Due, HostRecord, Job, State, protected
+from tenure.core.model import MINUTE, Budget, Cluster, Contract, Grant, JobSpec, Policy
+from tenure.core.state import (
+    ArrayRecord,
+    Attempt,
+    ClusterState,
+    Due,
+    HostRecord,
+    Job,
+    Pending,
+    State,
+    protected,
+)
 from tenure.core.tree import Tree
 
 VERSION = 1
@@ -33,7 +44,19 @@ def save(state: State) -> dict[str, Any]:
         "clock_alarm": state.clock_alarm,
         "configured": state.tree is not None,
         "clusters": [_save_cluster(cluster, state.now - state.policy.lookback) for cluster in state.clusters.values()],
-        "jobs": [codec.plain(job) for job in state.jobs.values()],
+        "arrays": [codec.plain(record) for record in state.arrays.values()],
+        "pending": [codec.plain(pending) for pending in state.pending.values()],
+        "jobs": [_save_job(state, job) for job in state.jobs.values()],
+    }
+
+
+def _save_job(state: State, job: Job) -> dict[str, Any]:
+    """A job; what it shares with its array is kept there once (``spec`` is then None)."""
+    record = state.arrays.get(job.array)
+    shared = record is not None and record.spec is job.spec
+    return {
+        field.name: None if shared and field.name == "spec" else codec.plain(getattr(job, field.name))
+        for field in fields(Job)
     }
 
 
@@ -73,9 +96,14 @@ def load(data: dict[str, Any], closed: dict[str, Iterable[Span]]) -> State:
     state.clock_alarm = data["clock_alarm"]
     if data["configured"]:
         state.tree = Tree(state.budgets, state.grants)
+    for saved in data.get("arrays", ()):
+        waits.restore_array(state, codec.record(ArrayRecord, saved))
+    for saved in data.get("pending", ()):
+        waits.wait_for(state, codec.record(Pending, saved))
     for saved in data["jobs"]:
-        job = codec.record(Job, saved)
+        job = _load_job(state, saved)
         state.jobs[job.id] = job
+        waits.restore_job(state, job)
         if job.attempt is not None:
             state.attempts[job.attempt.id] = job.attempt
     for saved in data["clusters"]:
@@ -87,6 +115,18 @@ def load(data: dict[str, Any], closed: dict[str, Iterable[Span]]) -> State:
             state.enqueue(job)
     _restore_timers(state)
     return state
+
+
+def _load_job(state: State, saved: dict[str, Any]) -> Job:
+    if saved["spec"] is not None:
+        return codec.record(Job, saved)
+    # Read with a small record in its place: ten thousand of them share one.
+    job = codec.record(Job, {**saved, "spec": _NO_SPEC})
+    job.spec = state.arrays[job.array].spec
+    return job
+
+
+_NO_SPEC = codec.plain(JobSpec("", "", "", (), Contract(0, False), ()))
 
 
 def _load_cluster(state: State, saved: dict[str, Any], closed: dict[str, Iterable[Span]]) -> None:

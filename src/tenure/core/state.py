@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Final
 
@@ -18,10 +18,10 @@ from tenure.core.placement import Room
 from tenure.core.pool import Pool
 from tenure.core.queue import Queue
 from tenure.core.reasons import Because
-from tenure.core.records import Attempt, HostRecord, Job, Reservation, StopRecord
+from tenure.core.records import ArrayRecord, Attempt, HostRecord, Job, Pending, Reservation, StopRecord
 from tenure.core.tree import Tree
 
-__all__ = ["Attempt", "HostRecord", "Job", "Reservation", "StopRecord"]
+__all__ = ["ArrayRecord", "Attempt", "HostRecord", "Job", "Pending", "Reservation", "StopRecord"]
 """What is at home elsewhere and found here as well."""
 
 
@@ -36,6 +36,16 @@ class Held:
     """GPUs of these hosts."""
     look_at: int = 0
     """Nothing on its hosts can be over before this time."""
+
+
+@dataclass(slots=True)
+class Places:
+    """The places of an array with a throttle; derived."""
+
+    taken: int = 0
+    """Live jobs that are not behind the throttle."""
+    waiting: list[int] = field(default_factory=list)
+    """Jobs that want one, as a heap. Some may have ended, or hold a place already."""
 
 
 class ClusterState:
@@ -132,6 +142,15 @@ class State:
         self.tree: Tree | None = None
         self.jobs: dict[int, Job] = {}
         self.attempts: dict[str, Attempt] = {}
+        self.arrays: dict[int, ArrayRecord] = {}
+        self.pending: dict[int, Pending] = {}
+        """Submission (job or array) -> what it waits for."""
+        self.dependents: dict[tuple[int, bool], list[int]] = {}
+        """(Job, False) or (array, True) -> submissions that wait for its end; some may wait no longer."""
+        self.array_live: dict[int, int] = {}
+        """Array -> how many of its jobs have not ended."""
+        self.places: dict[int, Places] = {}
+        """Arrays with a throttle."""
         self.paused_starts = ""
         self.paused_evictions = ""
         """Who paused, or ''."""
@@ -199,8 +218,8 @@ class State:
         return self.clusters[cluster].queues[job.kind]
 
     def enqueue(self, job: Job) -> None:
-        """Put a queued job where passes find it, unless it is held or backing off."""
-        if job.held_by or job.not_before > self.now:
+        """Put a queued job where passes find it, unless it is held, backs off or waits for others (see ``waits``)."""
+        if job.held_by or job.not_before > self.now or job.behind or job.submission in self.pending:
             return
         for name in job.spec.clusters:
             if name in self.clusters:

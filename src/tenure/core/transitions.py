@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenure.core import effects
+from tenure.core import effects, waits
 from tenure.core.configure import apply_config
 from tenure.core.decisions import (
     AttemptEnded,
@@ -11,7 +11,6 @@ from tenure.core.decisions import (
     Credited,
     Evict,
     HostMarked,
-    JobEnded,
     Outcome,
     Requeued,
     ReservationLost,
@@ -37,7 +36,7 @@ from tenure.core.events import (
 )
 from tenure.core.ledger import Kind, Span
 from tenure.core.lifecycle import JobState, Step
-from tenure.core.model import HOUR, HostState, JobSpec, short
+from tenure.core.model import HostState
 from tenure.core.outcomes import FINAL, back_off, fate
 from tenure.core.preemption import grace_of
 from tenure.core.reasons import Because, Reason
@@ -49,7 +48,7 @@ def absorb(state: State, event: Event) -> list[Outcome]:
     out: list[Outcome] = []
     match event:
         case Submitted():
-            _submitted(state, event)
+            waits.submit(state, event, out)
         case ReplicasUp():
             attempt = state.attempts.get(event.attempt_id)
             if attempt is not None and attempt.started_at is not None and attempt.running_since is None:
@@ -150,28 +149,6 @@ def stop(state: State, attempt: Attempt, why: Because, grace: int, out: list[Out
     out.append(Stopping(now, victim))
 
 
-def _submitted(state: State, event: Submitted) -> None:
-    leaf = state.the_tree().leaf_of(event.spec.budget)
-    job = Job(event.job_id, event.spec, JobState.QUEUED, state.now, leaf, event.spec.budget, held_by=event.hold)
-    job.client_key, job.queued_at = event.client_key, state.now
-    state.jobs[job.id] = job
-    state.touched_jobs.add(job.id)
-    state.enqueue(job)
-    if short(event.spec.contract.min_runtime, event.spec.gpus):
-        _count_short(state, event.spec)
-
-
-def _count_short(state: State, spec: JobSpec) -> None:
-    """What headroom follows. A job counts where it would rather run."""
-    for name in spec.clusters:
-        if name in state.clusters:
-            arrived = state.clusters[name].shorts
-            arrived.append((state.now, spec.gpus))
-            while arrived[0][0] <= state.now - HOUR:
-                arrived.popleft()
-            return
-
-
 def _cancel(state: State, event: CancelRequested, out: list[Outcome]) -> None:
     job = state.jobs.get(event.job_id)
     if job is None:
@@ -183,7 +160,7 @@ def _cancel(state: State, event: CancelRequested, out: list[Outcome]) -> None:
         state.dequeue(job)
         lose_reservation(state, job, why, out)
         effects.move(state, job, Step.CANCEL, why)
-        _end(state, job, why, out)
+        waits.end(state, job, why, out)
     elif job.attempt is not None and (job.attempt.stop is None or job.attempt.stop.because.reason is not why.reason):
         cluster = state.clusters[job.attempt.cluster].spec
         stop(state, job.attempt, why, min(grace_of(state, job.attempt), cluster.kill_timeout), out)
@@ -213,6 +190,8 @@ def _requeue_with(state: State, event: Held | Released | PriorityChanged, out: l
                 state.clusters[job.attempt.cluster].freed += job.attempt.gpus
     if waiting:
         state.enqueue(job)
+        if not isinstance(event, PriorityChanged):
+            waits.settle(state, job)
     state.touched_jobs.add(job.id)
 
 
@@ -232,7 +211,7 @@ def _exited(state: State, attempt: Attempt, event: AttemptExited, out: list[Outc
             job.retried += decided.retry
         requeue(state, job, decided.because, not_before, out)
     else:
-        _end(state, job, decided.because, out)
+        waits.end(state, job, decided.because, out)
     _release_to_claims(state, attempt.id)
 
 
@@ -242,13 +221,8 @@ def requeue(state: State, job: Job, because: Because, not_before: int, out: list
         job.not_before = not_before
         state.due(not_before, Due.BACKOFF, str(job.id))
     state.enqueue(job)
+    waits.settle(state, job)
     out.append(Requeued(state.now, job.id, because, not_before))
-
-
-def _end(state: State, job: Job, because: Because, out: list[Outcome]) -> None:
-    del state.jobs[job.id]
-    state.ended_jobs.append(job)
-    out.append(JobEnded(state.now, job.id, job.state.value, because))
 
 
 def _release_to_claims(state: State, victim: str) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tenure.config import diff
 from tenure.core import pickling, scheduler
 from tenure.core.decisions import Claim, Evict, Start, Stop
 from tenure.core.events import ConfigApplied, PauseScope
-from tenure.core.model import Budget, Cluster, Grant, HostState, JobSpec, Policy
+from tenure.core.model import Array, Budget, Cluster, Grant, HostState, JobSpec, Policy
 from tenure.core.state import State
 from tenure.engine import requests
 from tenure.engine.loop import Loop, StepReport
-from tenure.engine.requests import Asked
+from tenure.engine.requests import ArrayChange, Asked
+from tenure.engine.wishes import Wish, resolve
 
 __all__ = ["AppliedChange", "Engine", "StepReport"]
 
@@ -36,10 +38,21 @@ class Engine(Loop):
     Besides what is said, each request raises EngineStopped when the engine is stopping, has failed or is too busy.
     """
 
-    def submit(self, spec: JobSpec, *, by: str, client_key: str | None = None, hold: bool = False) -> tuple[int, bool]:
+    def submit(
+        self,
+        spec: JobSpec,
+        *,
+        by: str,
+        client_key: str | None = None,
+        hold: bool = False,
+        array: Array | None = None,
+        after: Sequence[Wish] = (),
+    ) -> tuple[int, bool]:
         """The job's id, and whether it is new: a client key that was used before names its job.
 
-        Raises Refusal when the job could never run.
+        With ``array``: one job for each index, all in one transaction; the id is the first one's, and the key is for
+        the whole array. ``after``: what all of them wait for. Raises Refusal when the job could never run, or when
+        there is no such job to wait for.
         """
         answer: list[tuple[int, bool]] = []
 
@@ -49,9 +62,11 @@ class Engine(Loop):
             if known is not None:
                 answer.append((known.id, False))
                 return Asked([])
-            asked = requests.submit(self._next_job, spec, client_key or "", by if hold else "")(state, now)
+            waits = resolve(state, self.store, after)
+            held = by if hold else ""
+            asked = requests.submit(self._next_job, spec, client_key or "", held, array, waits)(state, now)
             answer.append((self._next_job, True))
-            self._next_job += 1
+            self._next_job += len(array.indices) if array is not None else 1
             return asked
 
         self._ask(request, by)
@@ -65,6 +80,13 @@ class Engine(Loop):
 
     def release(self, job_id: int, by: str) -> None:
         self._ask(requests.release(job_id, by), by)
+
+    def change_array(self, array: int, indices: Collection[int] | None, what: ArrayChange, by: str) -> None:
+        """Cancel, hold or release the live jobs of an array, or those with these indices, in one step.
+
+        Raises Conflict when none of them lives.
+        """
+        self._ask(requests.change_array(array, indices, what, by), by)
 
     def set_priority(self, job_id: int, priority: int, by: str) -> None:
         self._ask(requests.set_priority(job_id, priority, by), by)

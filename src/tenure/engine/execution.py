@@ -13,11 +13,11 @@ import structlog
 
 from tenure import faults
 from tenure.core.events import AttemptExited, CheckpointReported, Event, ExitKind, ReplicasUp
-from tenure.core.model import SECOND
+from tenure.core.model import SECOND, Array
 from tenure.core.reasons import Reason
 from tenure.core.state import Attempt, Job, State
 from tenure.engine.clock import SLEW_PPM
-from tenure.executors.base import Executor, Launch, Phase, ReplicaLaunch, Report, StopOrder
+from tenure.executors.base import ArrayPart, Executor, Launch, Phase, ReplicaLaunch, Report, StopOrder
 
 log = structlog.get_logger()
 
@@ -26,8 +26,8 @@ _LAST = frozenset({Reason.CANCELLED, Reason.TIMED_OUT})
 _ENDS = {Phase.EXITED: ExitKind.EXITED, Phase.LOST: ExitKind.LOST, Phase.NOT_STARTED: ExitKind.NOT_STARTED}
 
 
-def launch_of(job: Job, attempt: Attempt) -> Launch:
-    """All that an executor needs to run ``attempt``."""
+def launch_of(job: Job, attempt: Attempt, array: Array | None = None) -> Launch:
+    """All that an executor needs to run ``attempt``. ``array``: the one that the job is of."""
     replicas = []
     for rank, slot in enumerate(attempt.slots):
         role = job.spec.roles[slot.role]
@@ -60,7 +60,13 @@ def launch_of(job: Job, attempt: Attempt) -> Launch:
         warn_signal=execution.warn_signal,
         protected_for=attempt.min_runtime,
         restart_count=job.starts - 1,
+        array=None if array is None else _part(job, array),
     )
+
+
+def _part(job: Job, array: Array) -> ArrayPart:
+    indices = array.indices
+    return ArrayPart(job.array, job.index, len(indices), indices[0], indices[-1], array.step)
 
 
 class Conductor:
@@ -88,7 +94,7 @@ class Conductor:
             job = state.jobs[attempt.job_id]
             if attempt.id not in self._started:
                 try:
-                    self._start(job, attempt)
+                    self._start(state, job, attempt)
                 except OSError as error:
                     log.error("attempt_not_started", attempt=attempt.id, error=str(error))
                     # One that an earlier server has started goes on, whatever was wrong with saying so again.
@@ -103,9 +109,10 @@ class Conductor:
                     log.error("attempt_not_stopped", attempt=attempt.id, error=str(error))
         return failed
 
-    def _start(self, job: Job, attempt: Attempt) -> None:
+    def _start(self, state: State, job: Job, attempt: Attempt) -> None:
+        array = state.arrays[job.array].array if job.array else None
         faults.point("engine.before_start")
-        self.executor.start(launch_of(job, attempt))
+        self.executor.start(launch_of(job, attempt, array))
         faults.point("engine.after_start")
         self._started.add(attempt.id)
 

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 
 from tenure.core import codec
 from tenure.core.decisions import Claim, Evict, Outcome, Plan, Stop, Stopping
-from tenure.core.events import Event
+from tenure.core.events import Event, Submitted
 from tenure.core.ledger import Kind, Span
 from tenure.core.outcomes import EVICTED
 from tenure.core.reasons import Because, Reason
 from tenure.core.scheduler import Result
 from tenure.core.state import Attempt, Job, State
 from tenure.engine.clock import Anchor
-from tenure.store.rows import AttemptRow, BatchRow, EvictionRow, JobRow, SpanRow
+from tenure.store.rows import ArrayRow, AttemptRow, BatchRow, EvictionRow, JobRow, SpanRow
 
 
 def batch_row(seq: int, epoch: int, events: Sequence[Event], result: Result, at: int, anchor: Anchor) -> BatchRow:
@@ -79,8 +79,25 @@ def job_row(job: Job, ended_at: int | None) -> JobRow:
         restarts=max(0, job.starts - 1),
         exit_code=(failed[0] if failed else 0) if job.exit_codes else None,
         reason=because_text(job.last),
-        spec=codec.dumps(codec.plain(job.spec)),
+        spec="" if job.array else codec.dumps(codec.plain(job.spec)),
+        array_id=job.array or None,
+        array_index=job.index if job.array else None,
+        held=bool(job.held_by),
     )
+
+
+def array_rows(events: Sequence[Event]) -> list[ArrayRow]:
+    """What the jobs of new arrays share."""
+    return [
+        ArrayRow(
+            event.job_id,
+            codec.dumps(list(event.array.indices)),
+            event.array.throttle,
+            codec.dumps(codec.plain(event.spec)),
+        )
+        for event in events
+        if isinstance(event, Submitted) and event.array is not None
+    ]
 
 
 def attempt_row(

@@ -5,11 +5,11 @@ Each raises Refusal, NotFound or Conflict before anything is written, or returns
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenure.core import admission
+from tenure.core import admission, waits
 from tenure.core.events import (
     CancelRequested,
     CheckpointReported,
@@ -26,9 +26,10 @@ from tenure.core.events import (
     Submitted,
 )
 from tenure.core.lifecycle import JobState
-from tenure.core.model import Budget, Cluster, Grant, HostState, JobSpec, Policy
+from tenure.core.model import Array, Budget, Cluster, Grant, HostState, JobSpec, Policy
 from tenure.core.state import Job, State
 from tenure.engine.errors import Conflict, NotFound
+from tenure.engine.wishes import Waits
 
 
 @dataclass(slots=True)
@@ -41,6 +42,9 @@ class Asked:
     detail: dict[str, Any] = field(default_factory=dict)
 
 
+ArrayChange = type[CancelRequested] | type[Held] | type[Released]
+"""What can be done to several jobs of an array at once."""
+
 Request = Callable[[State, int], Asked]
 """Called by the engine's thread with the state and the time."""
 
@@ -52,10 +56,22 @@ def live_job(state: State, job_id: int) -> Job:
     return job
 
 
-def submit(job_id: int, spec: JobSpec, client_key: str, hold: str) -> Request:
+def submit(
+    job_id: int,
+    spec: JobSpec,
+    client_key: str,
+    hold: str,
+    array: Array | None = None,
+    waiting: Waits | None = None,
+) -> Request:
     def request(state: State, now: int) -> Asked:
         admission.check_job(state, spec)
-        return Asked([Submitted(now, job_id, spec, hold, client_key)], "submit", str(job_id), {"budget": spec.budget})
+        detail: dict[str, Any] = {"budget": spec.budget}
+        if array is not None:
+            detail["array"] = len(array.indices)
+        after = waiting or Waits()
+        event = Submitted(now, job_id, spec, hold, client_key, array, after.after, after.broken)
+        return Asked([event], "submit", str(job_id), detail)
 
     return request
 
@@ -82,6 +98,31 @@ def release(job_id: int, by: str) -> Request:
         return Asked([Released(now, job_id, by)], "release", str(job_id))
 
     return request
+
+
+def change_array(array: int, indices: Collection[int] | None, what: ArrayChange, by: str) -> Request:
+    """Do it to all live jobs of an array, or to those with these indices, where it changes anything.
+
+    Raises Conflict when none of them lives.
+    """
+
+    def request(state: State, now: int) -> Asked:
+        jobs = waits.of_array(state, array, indices)
+        if not jobs:
+            which = "all of its jobs have" if indices is None else "these jobs have"
+            raise Conflict(f"array {array}: {which} ended", "nothing can be changed about them")
+        return Asked([what(now, job.id, by) for job in jobs if _changes(what, job)], *_named(what, array, indices))
+
+    return request
+
+
+def _changes(what: ArrayChange, job: Job) -> bool:
+    return what is CancelRequested or bool(job.held_by) == (what is Released)
+
+
+def _named(what: ArrayChange, array: int, indices: Collection[int] | None) -> tuple[str, str, dict[str, Any]]:
+    action = {CancelRequested: "cancel", Held: "hold", Released: "release"}[what]
+    return action, str(array), {"array": "all" if indices is None else sorted(indices)[:100]}
 
 
 def set_priority(job_id: int, priority: int, by: str) -> Request:

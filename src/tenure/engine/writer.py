@@ -39,12 +39,14 @@ class Writer:
             spans=[record.span_row(cluster, span, seq) for cluster, span in state.closed_spans],
             evictions=self._evictions(state, seq, result),
             audit=audit,
+            arrays=record.array_rows(events),
         )
         self.seq = seq
 
     def _attempts(self, state: State, result: Result) -> list[AttemptRow]:
         ended_at = {d.attempt_id: d.at for d in result.outcomes if isinstance(d, AttemptEnded | ClaimDropped)}
-        codes = {job.id: job.exit_codes for job in (*state.jobs.values(), *state.ended_jobs)} if ended_at else {}
+        over = [state.jobs[attempt.job_id] for attempt, _ in state.ended_attempts if attempt.job_id in state.jobs]
+        codes = {job.id: job.exit_codes for job in (*over, *state.ended_jobs)}
         rows = {
             attempt.id: record.attempt_row(
                 attempt, "ended", because, ended_at.get(attempt.id, state.now), codes.get(attempt.job_id, ())

@@ -28,6 +28,18 @@ class ReplicaLaunch:
 
 
 @dataclass(frozen=True, slots=True)
+class ArrayPart:
+    """Which job of an array this is: its ``index`` of ``count``, which go from ``first`` to ``last`` by ``step``."""
+
+    id: int
+    index: int
+    count: int
+    first: int
+    last: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """All that an executor needs to run an attempt. ``env`` is the user's; executors add ``TENURE_*`` and the like.
 
@@ -49,6 +61,7 @@ class Launch:
     warn_signal: str
     protected_for: int
     restart_count: int
+    array: ArrayPart | None = None
 
 
 @dataclass(frozen=True, slots=True)

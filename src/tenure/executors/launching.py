@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tenure.executors import procs
-from tenure.executors.base import Launch, ReplicaLaunch
+from tenure.executors.base import ArrayPart, Launch, ReplicaLaunch
 
 PER_GPU = "per-gpu"
 MASTER_ADDR = "127.0.0.1"
@@ -100,7 +100,22 @@ def _ours(launch: Launch, directory: Path) -> dict[str, str]:
         "TENURE_CHECKPOINT": str(directory / "checkpoint"),
         "TENURE_DONE": str(directory / "done"),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        **_of_array(launch.array),
     }
+
+
+def _of_array(part: ArrayPart | None) -> dict[str, str]:
+    if part is None:
+        return {}
+    values = {
+        "ID": part.id,
+        "INDEX": part.index,
+        "COUNT": part.count,
+        "MIN": part.first,
+        "MAX": part.last,
+        "STEP": part.step,
+    }
+    return {f"TENURE_ARRAY_{name}": str(value) for name, value in values.items()}
 
 
 def _processes(launch: Launch) -> list[dict[str, Any]]:

@@ -256,6 +256,18 @@ def _hold(made: Converted, given: Given, _site: Site | None) -> None:
     _set(made, given, "hold", True)
 
 
+def _array(made: Converted, given: Given, _site: Site | None) -> None:
+    value_of(given, units.parse_array)
+    _set(made, given, "array", given.value)
+
+
+def _dependency(made: Converted, given: Given, _site: Site | None) -> None:
+    ok, any_way = value_of(given, values.parse_dependency)
+    for name, jobs in (("after_ok", ok), ("after_any", any_way)):
+        if jobs:
+            _set(made, given, name, jobs)
+
+
 def _chdir(made: Converted, given: Given, _site: Site | None) -> None:
     if not given.value:
         raise given.error("write a directory")
@@ -264,8 +276,10 @@ def _chdir(made: Converted, given: Given, _site: Site | None) -> None:
 
 _HANDLERS: dict[str, Callable[[Converted, Given, Site | None], None]] = {
     "account": _account,
+    "array": _array,
     "chdir": _chdir,
     "constraint": _constraint,
+    "dependency": _dependency,
     "error": _file,
     "export": _export,
     "hold": _hold,

@@ -37,7 +37,8 @@ named() {
       case $rest in [0-9]*) width=$width${rest%"${rest#?}"} rest=${rest#?} ;; *) break ;; esac
     done
     case $rest in
-      [AjJ]*) part=$TENURE_JOB_ID ;; a*) part=4294967294 ;; b*) part=4 ;; [nt]*) part=$PET_NODE_RANK ;;
+      A*) part=${TENURE_ARRAY_ID:-$TENURE_JOB_ID} ;; a*) part=${TENURE_ARRAY_INDEX:-4294967294} ;;
+      [jJ]*) part=$TENURE_JOB_ID ;; b*) part=$((${TENURE_ARRAY_INDEX:-4} % 10)) ;; [nt]*) part=$PET_NODE_RANK ;;
       N*) part=${TENURE_HOST%%.*} ;; s*) part=batch ;; u*) part=$TENURE_USER ;; x*) part=$TENURE_JOB_NAME ;;
       *) part=% ;;
     esac
@@ -64,6 +65,11 @@ if [ ! "$slurm" ]; then
     commas=$(printf %s "$CUDA_VISIBLE_DEVICES" | tr -cd ,)
     export SLURM_JOB_GPUS="$CUDA_VISIBLE_DEVICES" SLURM_GPUS_ON_NODE=$((${#commas} + 1))
   fi
+fi
+if [ "$TENURE_ARRAY_ID" ]; then
+  export SLURM_ARRAY_JOB_ID="$TENURE_ARRAY_ID" SLURM_ARRAY_TASK_ID="$TENURE_ARRAY_INDEX"
+  export SLURM_ARRAY_TASK_COUNT="$TENURE_ARRAY_COUNT" SLURM_ARRAY_TASK_MIN="$TENURE_ARRAY_MIN"
+  export SLURM_ARRAY_TASK_MAX="$TENURE_ARRAY_MAX" SLURM_ARRAY_TASK_STEP="$TENURE_ARRAY_STEP"
 fi
 file=$(mktemp "${TMPDIR:-/tmp}/tenure.XXXXXX") && printf %s "$TENURE_SCRIPT" >"$file" && exec 9<"$file" || exit 126
 rm -f "$file"

@@ -61,9 +61,7 @@ _CONTAINER = "there are no containers of the scheduler's own; start one in the s
 OPTIONS = (
     Option("account", "A", _VALUE, _M, "`--budget`, where it names one: its path, or the last part of just one path"),
     Option("acctg-freq", "", _VALUE, _I, _SITE),
-    Option(
-        "array", "a", _VALUE, _R, "arrays are not there yet; submit the script in a loop, with the index as argument"
-    ),
+    Option("array", "a", _VALUE, _H, "`--array`: a job for each index, at most 10000; `%N`: at most N at a time"),
     Option("batch", "", _VALUE, _I, "the script runs on the first host, and all hosts of a job fulfil its constraints"),
     Option("bb", "", _VALUE, _R, "there are no burst buffers; copy files in the script"),
     Option("bbf", "", _VALUE, _R, "there are no burst buffers; copy files in the script"),
@@ -98,8 +96,9 @@ OPTIONS = (
     ),
     Option("delay-boot", "", _VALUE, _I, "no host is booted for a job"),
     Option(
-        *("dependency", "d", _VALUE, _R),
-        "dependencies are not there yet; let `tenure wait JOB && tenure submit ...` do it",
+        *("dependency", "d", _VALUE, _M),
+        "`afterok` is `--after-ok`, `afterany` is `--after-any`; with `,` all have to hold. Refused: `?`, delays, "
+        "`after`, `afternotok`, `aftercorr`, `afterburstbuffer`, `singleton`",
     ),
     Option("distribution", "m", _VALUE, _I, _BINDING),
     Option("error", "e", _VALUE, _H, "stderr goes to this file, with the patterns of sbatch"),
@@ -133,7 +132,13 @@ OPTIONS = (
     Option("ignore-pbs", "", _NO, _H, "#PBS and #BSUB lines are never read"),
     Option("input", "i", _VALUE, _H, "stdin comes from this file, with the patterns of sbatch"),
     Option("job-name", "J", _VALUE, _H, "`--name`; left out, the script's name"),
-    Option("kill-on-invalid-dep", "", _VALUE, _I, "there are no dependencies that could become impossible"),
+    Option(
+        "kill-on-invalid-dep",
+        "",
+        _VALUE,
+        _I,
+        "what waits for a success that cannot come any more is cancelled, as with `yes`",
+    ),
     Option("licenses", "L", _VALUE, _R, "licences are not counted; let the script wait for one"),
     Option("mail-type", "", _VALUE, _I, "no mail is sent; `tenure wait JOB` comes back when it has ended"),
     Option("mail-user", "", _VALUE, _I, "no mail is sent; `tenure wait JOB` comes back when it has ended"),

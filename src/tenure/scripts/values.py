@@ -170,6 +170,37 @@ def _between_commas(text: str) -> list[str]:
     return parts
 
 
+_DEPENDENCY = re.compile(r"([a-z]+)((?::[0-9]{1,19}(?:_(?:[0-9]{1,9}|\*))?(?:\+[0-9]+)?)+)")
+_DEPENDENCY_FIX = "write afterok:JOB or afterany:JOB, with more jobs behind further colons, and commas in between"
+_OTHER_DEPENDENCIES = {
+    "after": "the start of a job cannot be waited for; write afterany:JOB to wait for its end",
+    "afternotok": "a failure cannot be waited for; write afterany:JOB and look at `tenure wait JOB` in the script",
+    "aftercorr": "jobs of an array wait for all of another one: write afterok:JOB, or submit the jobs one by one",
+    "afterburstbuffer": "there are no burst buffers; write afterok:JOB",
+    "singleton": "names of jobs mean nothing here; write afterany:JOB with the number of the one before",
+}
+
+
+def parse_dependency(text: str) -> tuple[list[str], list[str]]:
+    """Jobs that have to succeed and jobs that have to end, in ``afterok:12:13,afterany:14_3``."""
+    ok: list[str] = []
+    any_way: list[str] = []
+    if "?" in text:
+        raise ValueError("all conditions have to hold here, so none can be an alternative: write , instead of ?")
+    for part in text.split(","):
+        kind = part.partition(":")[0]
+        if kind in _OTHER_DEPENDENCIES:
+            raise ValueError(_OTHER_DEPENDENCIES[kind])
+        match = _DEPENDENCY.fullmatch(part)
+        if match is None or kind not in ("afterok", "afterany"):
+            raise ValueError(_DEPENDENCY_FIX)
+        if "+" in part:
+            raise ValueError("a delay after the end cannot be had; write the job's number alone")
+        jobs = [job.removesuffix("_*") for job in match[2][1:].split(":")]
+        (ok if kind == "afterok" else any_way).extend(jobs)
+    return ok, any_way
+
+
 _FILE_LETTERS = "AajJNnstuxb%"
 _MAX_WIDTH = 10
 

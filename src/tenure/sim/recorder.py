@@ -42,6 +42,8 @@ class _Known:
     leaf: str
     amount: int
     wanted_on: str = ""
+    after_others: bool = False
+    """It waits for the ends of others, or for a place in its array; its own wait begins after that."""
 
 
 @dataclass(slots=True)
@@ -167,11 +169,19 @@ class Recorder:
                 self.meters[running.cluster].occupy(path, running.funded, sign * running.amount, at)
 
     def _submitted(self, event: Submitted, state: State, at: int) -> None:
-        work = self._works.pop(event.job_id, None)
+        """The job, or the jobs of an array; some may have ended in the same step."""
+        count = 1 if event.array is None else len(event.array.indices)
+        leaves = {job.id: job.leaf for job in state.ended_jobs}
+        for job_id in range(event.job_id, event.job_id + count):
+            job = state.jobs.get(job_id)
+            self._one_submitted(event, job_id, leaves[job_id] if job is None else job.leaf, at)
+
+    def _one_submitted(self, event: Submitted, job_id: int, leaf: str, at: int) -> None:
+        work = self._works.pop(job_id, None)
         spec = event.spec
         signed = spec if work is None else work.spec
         row = JobRow(
-            event.job_id,
+            job_id,
             spec.user,
             signed.budget,
             spec.clusters[0],
@@ -186,8 +196,7 @@ class Recorder:
             at,
         )
         self.run.jobs.append(row)
-        job = state.jobs.get(row.id) or next(job for job in state.ended_jobs if job.id == row.id)
-        self.live[row.id] = _Known(row, job.leaf, spec.gpus * GPU)
+        self.live[row.id] = _Known(row, leaf, spec.gpus * GPU)
 
     # ---- demand
 
@@ -210,13 +219,22 @@ class Recorder:
     def _place(self, state: State, known: _Known, at: int) -> None:
         """Rule 14: its demand counts once, where it runs, else at the first listed cluster that could run it."""
         job = state.jobs.get(known.row.id)
+        if job is not None:
+            self._let_in(known, job, job.behind or job.submission in state.pending)
         if job is None:
             self._want(known, "", known.amount, at)
         elif job.attempt is not None:
             self._want(known, job.attempt.cluster, job.attempt.amount, at)
         else:
-            waits = not job.held_by and job.not_before <= state.now
+            waits = not job.held_by and job.not_before <= state.now and not known.after_others
             self._want(known, self._first(state, known, job) if waits else "", known.amount, at)
+
+    def _let_in(self, known: _Known, job: Job, others: bool) -> None:
+        """Its wait begins when it may queue, unless it has started before."""
+        started = known.row.started
+        if known.after_others and not others and (started is None or started >= job.queued_at):
+            known.row.submitted = job.queued_at
+        known.after_others = others
 
     def _first(self, state: State, known: _Known, job: Job) -> str:
         for name in job.spec.clusters:
@@ -248,6 +266,8 @@ class Recorder:
             case JobEnded():
                 known = self.live.pop(outcome.job_id)
                 self._want(known, "", known.amount, at)
+                if known.after_others and known.row.started is None:
+                    known.row.submitted = at
                 known.row.state, known.row.ended = outcome.state, outcome.at
             case Stopping():
                 if outcome.victim.because.reason in EVICTED:

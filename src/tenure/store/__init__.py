@@ -6,6 +6,7 @@ The store knows nothing of scheduling. It keeps rows and JSON text that it is ha
 from tenure.store.backup import restore
 from tenure.store.errors import DatabaseTooNew, StaleLeader, StoreError, UnknownUser, UserExists
 from tenure.store.rows import (
+    ArrayRow,
     AttemptRow,
     AuditRow,
     BatchRow,
@@ -20,6 +21,7 @@ from tenure.store.rows import (
 from tenure.store.store import Store
 
 __all__ = [
+    "ArrayRow",
     "AttemptRow",
     "AuditRow",
     "BatchRow",

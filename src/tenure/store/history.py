@@ -12,13 +12,14 @@ from tenure import faults
 from tenure.store import schema
 from tenure.store.database import Database, as_dict, columns_of, upsert
 from tenure.store.errors import StaleLeader
-from tenure.store.rows import AttemptRow, AuditRow, BatchRow, EvictionRow, JobRow, SpanRow
+from tenure.store.rows import ArrayRow, AttemptRow, AuditRow, BatchRow, EvictionRow, JobRow, SpanRow
 
 _PAGE = 200
 """Batches read at a time."""
 
 _batch = as_dict(BatchRow)
 _job = as_dict(JobRow)
+_array = as_dict(ArrayRow)
 _attempt = as_dict(AttemptRow)
 _span = as_dict(SpanRow, without=("id",))
 _eviction = as_dict(EvictionRow, without=("id",))
@@ -42,6 +43,7 @@ class History(Database):
         spans: Sequence[SpanRow] = (),
         evictions: Sequence[EvictionRow] = (),
         audit: Sequence[AuditRow] = (),
+        arrays: Sequence[ArrayRow] = (),
     ) -> None:
         """Write one scheduling pass with all that follows from it: one transaction, on disk at the return.
 
@@ -57,6 +59,7 @@ class History(Database):
                 raise StaleLeader(batch.epoch, current)
             connection.execute(insert(schema.batches), _batch(batch))
             for statement, rows in (
+                (insert(schema.arrays), [_array(row) for row in arrays]),
                 (self._upsert_job, [_job(row) for row in jobs]),
                 (self._upsert_attempt, [_attempt(row) for row in attempts]),
                 (insert(schema.spans), [_span(row) for row in spans]),

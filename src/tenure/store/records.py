@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Select, func, insert, or_, select
+from sqlalchemy import Column, ColumnElement, Select, case, func, insert, or_, select
 
 from tenure.store import schema
 from tenure.store.database import HIGHEST_DELETED_JOB, Database, as_dict, columns_of
-from tenure.store.rows import AttemptRow, AuditRow, EvictionRow, JobRow
+from tenure.store.rows import ArrayRow, AttemptRow, AuditRow, EvictionRow, JobRow
 
 _audit = as_dict(AuditRow, without=("id",))
 
@@ -20,6 +21,19 @@ def under(column: Column[Any], path: str) -> ColumnElement[bool]:
         return column >= ""
     # '0' is the character that follows '/'.
     return or_(column == path, (column >= path + "/") & (column < path + "0"))
+
+
+def _jobs() -> Select[Any]:
+    """Jobs, each with the whole of what it was submitted as."""
+    jobs, arrays = schema.jobs, schema.arrays
+    spec = case((jobs.c.spec == "", arrays.c.spec), else_=jobs.c.spec)
+    columns = (spec if item.name == "spec" else jobs.c[item.name] for item in fields(JobRow))
+    return select(*columns).select_from(jobs.outerjoin(arrays, jobs.c.array_id == arrays.c.id))
+
+
+def _never_started() -> ColumnElement[bool]:
+    table = schema.jobs
+    return (table.c.state == "queued") & table.c.first_start_at.is_(None)
 
 
 class Records(Database):
@@ -35,8 +49,27 @@ class Records(Database):
 
     def _one_job(self, condition: ColumnElement[bool]) -> JobRow | None:
         with self._read() as connection:
-            row = connection.execute(columns_of(JobRow, schema.jobs).where(condition)).one_or_none()
+            row = connection.execute(_jobs().where(condition)).one_or_none()
         return None if row is None else JobRow(*row)
+
+    def array(self, array_id: int) -> ArrayRow | None:
+        """The array of this id, None when there is none or the history of all its jobs was compacted."""
+        with self._read() as connection:
+            row = connection.execute(columns_of(ArrayRow, schema.arrays).where(schema.arrays.c.id == array_id)).first()
+        return None if row is None else ArrayRow(*row)
+
+    def array_states(self, array_id: int) -> dict[str, int]:
+        """How many of its jobs are in each state."""
+        table = schema.jobs
+        query = select(table.c.state, func.count()).where(table.c.array_id == array_id).group_by(table.c.state)
+        return dict(sorted((state, count) for state, count in self._all(query)))
+
+    def first_in_array(self, array_id: int, *, without: str = "") -> JobRow | None:
+        """The job with the lowest index that is in another state than ``without``; None for none."""
+        table = schema.jobs
+        found = _jobs().where(table.c.array_id == array_id, table.c.state != without).order_by(table.c.id).limit(1)
+        rows = self._all(found)
+        return JobRow(*rows[0]) if rows else None
 
     def max_job_id(self) -> int:
         """The highest job id ever written, 0 for none; compaction does not lower it."""
@@ -53,16 +86,20 @@ class Records(Database):
         budget: str | None = None,
         cluster: str | None = None,
         since: int | None = None,
+        array: int | None = None,
+        indices: Collection[int] | None = None,
+        fold: bool = False,
         after: int | None = None,
         limit: int | None = 100,
     ) -> list[JobRow]:
         """Jobs, newest first. Empty or None does not filter.
 
-        ``budget``: this path and below. ``since``: submitted then or later. ``after``: the id of the last job
-        of the page before. ``limit`` None: all.
+        ``array``: only its jobs, of these ``indices``. ``fold``: of those of an array that have never started just the
+        first, and the first that is held. ``budget``: this path and below. ``since``: submitted then or later.
+        ``after``: the id of the last job of the page before. ``limit`` None: all.
         """
         table = schema.jobs
-        query = columns_of(JobRow, table).order_by(table.c.id.desc()).limit(limit)
+        query = _jobs().order_by(table.c.id.desc()).limit(limit)
         if states:
             query = query.where(table.c.state.in_(states))
         if users:
@@ -73,9 +110,26 @@ class Records(Database):
             query = query.where(table.c.cluster == cluster)
         if since is not None:
             query = query.where(table.c.submitted_at >= since)
+        if array is not None:
+            query = query.where(table.c.array_id == array)
+        if indices is not None:
+            query = query.where(table.c.array_index.in_(indices))
+        if fold:
+            first = select(func.min(table.c.id)).where(_never_started()).group_by(table.c.array_id, table.c.held)
+            query = query.where(or_(~_never_started(), table.c.array_id.is_(None), table.c.id.in_(first)))
         if after is not None:
             query = query.where(table.c.id < after)
         return [JobRow(*row) for row in self._all(query)]
+
+    def never_started(self, arrays: Collection[int]) -> dict[tuple[int, bool], list[int]]:
+        """(Array, held or not) -> the indices of its jobs that wait and have never started, rising."""
+        table = schema.jobs
+        query = select(table.c.array_id, table.c.held, table.c.array_index)
+        query = query.where(table.c.array_id.in_(arrays), _never_started())
+        found: dict[tuple[int, bool], list[int]] = {}
+        for array, held, index in self._all(query.order_by(table.c.array_id, table.c.array_index)):
+            found.setdefault((array, bool(held)), []).append(index)
+        return found
 
     def attempts_of(self, job_id: int) -> list[AttemptRow]:
         """The attempts of a job, first to last."""

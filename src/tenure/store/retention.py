@@ -125,7 +125,13 @@ class Retention(Database):
                     return jobs, attempts
                 self._set(connection, HIGHEST_DELETED_JOB, str(max(highest, *ids)))
                 attempts += connection.execute(delete(tries).where(tries.c.job_id.in_(ids))).rowcount
+                of_arrays = (
+                    select(table.c.array_id).where(table.c.id.in_(ids), table.c.array_id.is_not(None)).distinct()
+                )
+                arrays = connection.execute(of_arrays).scalars().all()
                 jobs += connection.execute(delete(table).where(table.c.id.in_(ids))).rowcount
+                left = select(table.c.id).where(table.c.array_id == schema.arrays.c.id).exists()
+                connection.execute(delete(schema.arrays).where(schema.arrays.c.id.in_(arrays), ~left))
 
     def _lock(self, connection: Connection) -> int:
         """Let one compaction work at a time, and return the highest job id deleted so far."""

@@ -30,7 +30,8 @@ class JobRow:
     """A job as it stands now. ``budget`` is its budget's path, ``gpus`` whole GPUs over all roles.
 
     ``cluster`` is where it runs or ran last, else the first that it accepts. ``client_key`` is unique per
-    user. ``reason`` (why it is in this state) and ``spec`` (as submitted) are JSON.
+    user. ``reason`` (why it is in this state) and ``spec`` (as submitted) are JSON. Of an array: ``array_id`` is the id
+    of its first job, and ``spec`` may be written as '' for what the array's row says; what is read is never ''.
     """
 
     id: int
@@ -51,6 +52,19 @@ class JobRow:
     restarts: int
     exit_code: int | None
     reason: str
+    spec: str
+    array_id: int | None = None
+    array_index: int | None = None
+    held: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayRow:
+    """Jobs that were submitted together. ``id`` is that of the first; ``indices`` and ``spec`` are JSON."""
+
+    id: int
+    indices: str
+    throttle: int
     spec: str
 
 

@@ -98,13 +98,29 @@ jobs = Table(
     Column("exit_code", BigInteger),
     Column("reason", Text, nullable=False),
     Column("spec", Text, nullable=False),
+    Column("array_id", BigInteger),
+    Column("array_index", BigInteger),
+    Column("held", Boolean),
     UniqueConstraint("user", "client_key"),
+    Index(None, "array_id", "array_index"),
     Index(None, "state"),
     Index(None, "budget"),
     Index(None, "submitted_at"),
     Index(None, "ended_at"),
 )
-"""Jobs of one user are found by the index behind (user, client_key)."""
+"""``held`` is null in rows from before there were arrays.
+
+Jobs of one user are found by the index behind (user, client_key)."""
+
+arrays = Table(
+    "arrays",
+    metadata,
+    Column("id", BigKey, primary_key=True, autoincrement=False),
+    Column("indices", Text, nullable=False),
+    Column("throttle", BigInteger, nullable=False),
+    Column("spec", Text, nullable=False),
+)
+"""What the jobs of an array share: their own ``spec`` is empty. No key to ``jobs``: the first of them may be gone."""
 
 attempts = Table(
     "attempts",

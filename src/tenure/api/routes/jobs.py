@@ -8,15 +8,29 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from tenure import units
 from tenure.api import problems
-from tenure.api.context import NO_CONTROL, Admin, Caller, JobId, Limit, Seq, Server, job_of, live_job_for, may_act_on
-from tenure.api.job_views import job_detail, job_view, job_views
+from tenure.api.context import (
+    NO_CONTROL,
+    Admin,
+    Caller,
+    JobId,
+    Limit,
+    Seq,
+    Server,
+    array_of,
+    check_release,
+    job_of,
+    live_job_for,
+    may_act_on,
+)
+from tenure.api.fields import MAX_INT
+from tenure.api.job_views import array_view, job_detail, job_view, job_views
 from tenure.api.models import JobDetail, JobView, Page, Submitted
 from tenure.api.requests import EvictRequest, JobRequest, PriorityRequest
 from tenure.api.submission import complete
 from tenure.core.lifecycle import JobState
 from tenure.core.reasons import Reason, Refusal
 from tenure.engine.engine import Engine
-from tenure.store import UserRow
+from tenure.engine.wishes import Wish
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
@@ -33,7 +47,9 @@ def submit(
     user: Caller,
     idempotency_key: Annotated[str | None, Header(max_length=200, pattern=NO_CONTROL)] = None,
 ) -> Submitted:
-    """Submit a job. 201 for a new one, 200 when the client key was used before: then that job is the answer."""
+    """Submit a job, or an array of them. 201 for a new one, 200 when the client key was used before: then that job is
+    the answer, of an array its first.
+    """
     request.state.one_role = body.roles is None
     owner = body.user or user.name
     if owner != user.name and user.role != "admin":
@@ -45,12 +61,28 @@ def submit(
         )
     with engine.view() as state:
         completed = complete(body, state, owner)
-    job_id, created = engine.submit(completed.spec, by=user.name, client_key=key, hold=body.hold)
+    array = units.parse_array(body.array) if body.array is not None else None
+    job_id, created = engine.submit(
+        completed.spec, by=user.name, client_key=key, hold=body.hold, array=array, after=_wishes(body)
+    )
     response.headers["Location"] = f"/v1/jobs/{job_id}"
     if not created:
         response.status_code = 200
-    view = job_view(engine, job_of(engine, job_id))
-    return Submitted(job=view, created=created, notes=list(completed.notes) if created else [])
+    row = job_of(engine, job_id)
+    return Submitted(
+        job=job_view(engine, row),
+        created=created,
+        array=array_view(engine, array_of(engine, row.array_id)) if row.array_id is not None else None,
+        notes=list(completed.notes) if created else [],
+    )
+
+
+def _wishes(body: JobRequest) -> list[Wish]:
+    return [
+        Wish(*units.parse_job(text), field == "after_ok", field)
+        for field, texts in (("after_ok", body.after_ok), ("after_any", body.after_any))
+        for text in texts
+    ]
 
 
 @router.get("")
@@ -62,6 +94,9 @@ def list_jobs(
     budget: Word = None,
     cluster: Word = None,
     since: Annotated[str | None, Query(max_length=64, description="submitted then or later, RFC 3339")] = None,
+    array: Annotated[int | None, Query(ge=1, le=MAX_INT, description="only the jobs of this array")] = None,
+    indices: Annotated[str | None, Query(max_length=4096, description="of an array only these, like 0-3,7")] = None,
+    fold: Annotated[bool, Query(description="one for all jobs of an array that have never started")] = False,
     all: Annotated[bool, Query(description="ended ones too, unless states are named")] = False,
     after: Seq | None = None,
     limit: Limit = 100,
@@ -74,12 +109,15 @@ def list_jobs(
         budget=budget,
         cluster=cluster,
         since=_since(since),
+        array=array,
+        indices=_indices(indices),
+        fold=fold,
         after=after,
         limit=limit + 1,
     )
     more = len(rows) > limit
     rows = rows[:limit]
-    return Page(items=job_views(engine, rows), next=rows[-1].id if more else None)
+    return Page(items=job_views(engine, rows, fold=fold), next=rows[-1].id if more else None)
 
 
 def _since(text: str | None) -> int | None:
@@ -89,6 +127,13 @@ def _since(text: str | None) -> int | None:
         return units.parse_time(text)
     except units.UnitError as error:
         raise problems.bad("since", text, error.fix) from error
+
+
+def _indices(text: str | None) -> tuple[int, ...] | None:
+    try:
+        return None if text is None else units.parse_indices(text)
+    except units.UnitError as error:
+        raise problems.bad("indices", text, error.fix) from error
 
 
 @router.get("/{job_id}")
@@ -128,18 +173,9 @@ def hold(job_id: JobId, engine: Server, user: Caller) -> JobView:
 def release(job_id: JobId, engine: Server, user: Caller) -> JobView:
     """Undo a hold. What a manager or an administrator holds, the job's owner cannot release."""
     row = live_job_for(engine, user, job_id)
-    _check_release(engine, user, row.id, row.user)
+    check_release(engine, user, row.id, row.user)
     engine.release(job_id, user.name)
     return _now(engine, job_id)
-
-
-def _check_release(engine: Engine, user: UserRow, job_id: int, owner: str) -> None:
-    with engine.view() as state:
-        job = state.jobs.get(job_id)
-        held_by = job.held_by if job is not None else ""
-        outsider = job is not None and may_act_on(state, user, "", job.budget)
-    if held_by not in ("", owner, user.name) and not outsider:
-        raise problems.not_allowed(f"job {job_id} is held by {held_by}: ask them, a manager of its budget or an admin")
 
 
 @router.post("/{job_id}/checkpoint")
