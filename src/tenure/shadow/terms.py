@@ -70,6 +70,10 @@ class Terms:
             grace=first.max_grace,
         )
 
+    def silent(self, life: Life) -> bool:
+        """Whether nobody said how long it must run: its min_runtime is an assumption."""
+        return not life.last.least and _said(life.last.comment) is None
+
     def _contract(self, job: Seen, cluster: Cluster) -> tuple[Contract, int | None]:
         limit = job.limit * SECOND
         said = _said(job.comment)
