@@ -1,4 +1,4 @@
-"""``tenure slurm shadow`` and ``tenure slurm report``: a site's queue, watched, and what Tenure would have made of it."""
+"""``tenure slurm shadow`` and ``tenure slurm report``: a watched queue, and what Tenure would have made of it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ def shadow(
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Begin with what accounting (sacct) has of the last TIME.", show_default=False),
+        typer.Option(
+            metavar="TIME", help="Begin with what accounting (sacct) has of the last TIME.", show_default=False
+        ),
     ] = None,
     config: Config = None,
     min_runtime: MinRuntime = None,
@@ -78,16 +80,16 @@ def shadow(
     assumed = _min_runtime(min_runtime)
     kept = _site(partition)
     if begins and not kept["accounting"]:
-        raise CliError(f"since = {since}: there is no accounting (slurmdbd) to read; leave it out, and watch for a while")
-    try:
-        journal = Journal(folder)
-    except RecordError as error:
-        raise CliError(str(error)) from error
+        raise CliError(
+            f"since = {since}: there is no accounting (slurmdbd) to read; leave it out, and watch for a while"
+        )
     try:
         terms = terms_of(kept, config, assumed, resumable)
-        _watch(journal, kept, terms, _Pace(pause, lasts, begins), _Shown(json))
-    except ConfigError as error:
+        journal = Journal(folder)
+    except (ConfigError, RecordError) as error:
         raise CliError(str(error)) from error
+    try:
+        _watch(journal, kept, terms, _Pace(pause, lasts, begins), _Shown(json))
     except CommandFailed as error:
         raise CliError(str(error), Exit.UNREACHABLE) from error
     finally:
@@ -166,8 +168,8 @@ class _Shown:
         self._away = False
 
     def began(self, journal: Journal, kept: dict[str, Any]) -> None:
-        for note in kept["notes"]:
-            self._say(f"not carried over: {note}")
+        if kept["notes"]:
+            self._say(f"{len(kept['notes'])} things of the site are not carried over; `tenure slurm import` lists them")
         self._say(f"watching {', '.join(kept['partitions'])}, recording in {journal.path}; Ctrl-C ends it")
 
     def look(self, record: Record, terms: Terms, found: Look) -> None:

@@ -111,4 +111,3 @@ def _spread(gpus: int, free: dict[str, int]) -> dict[str, int] | None:
         shares[host] = min(count, gpus)
         gpus -= shares[host]
     return shares
-

@@ -21,6 +21,7 @@ SHORT_GPUS, SHORT_RUN = 8, 15 * MINUTE
 SIZES = ("short: up to 8 GPUs and 15 min", "up to 8 GPUs", "9 to 127 GPUs", "128 GPUs and more")
 """By what Slurm really ran: what people would have signed is not known."""
 _DIGITS = 3
+_LATE = 10 * SECOND
 
 
 @dataclass(slots=True)
@@ -135,6 +136,7 @@ def gains(slurm: Side, tenure: Side, span: Span) -> dict[str, Any]:
         "evictions": _evictions(tenure, span),
         "unknown": _unknown(tenure, span),
         "refused": _refused(tenure),
+        "late": _late(slurm),
         "left_out": dict(sorted(tenure.left_out.items())),
         "other_partitions_gpu_hours": round(slurm.outside / HOUR, _DIGITS),
     }
@@ -144,7 +146,7 @@ def _round(amount_ms: int) -> float:
     return round(hours(amount_ms), _DIGITS)
 
 
-_OF_SUMMARY = ("m1_delivered", "m1_strict", "m1_worst", "m3_delivered", "occupancy", "lost_share")
+_OF_SUMMARY = ("m1_delivered", "m1_net", "m1_strict", "m1_worst", "m3_delivered", "occupancy", "lost_share")
 
 
 def _overall(slurm: Side, tenure: Side) -> dict[str, Any]:
@@ -215,15 +217,20 @@ def _evictions(tenure: Side, span: Span) -> dict[str, Any]:
 def _unknown(tenure: Side, span: Span) -> dict[str, Any]:
     """Jobs whose length nobody knows, and how much of Tenure's GPU time lies beyond what Slurm had run of them."""
     known = {row.id: piece.known for row, piece in tenure.rows() if piece.endless}
-    beyond = {}
+    beyond: dict[int, int] = {}
     for attempt in tenure.tables.attempts:
         if attempt.job_id in known:
             end = span.end if attempt.ended is None else attempt.ended
             beyond[attempt.job_id] = beyond.get(attempt.job_id, 0) + (end - attempt.started)
-    time = sum(
-        max(0, ran - known[job_id]) * tenure.jobs[job_id].spec.gpus * GPU for job_id, ran in beyond.items()
-    )
+    time = sum(max(0, ran - known[job_id]) * tenure.jobs[job_id].spec.gpus * GPU for job_id, ran in beyond.items())
     return {"jobs": len(beyond), "gpu_hours": _round(time)}
+
+
+def _late(slurm: Side) -> dict[str, int]:
+    """How true the record is to Slurm: starts, and those for which there was no room here at their time."""
+    starts = [(row, piece.where) for row, piece in slurm.rows() if piece.where is not None]
+    late = sum(row.started is None or row.started > where.at + _LATE for row, where in starts)
+    return {"starts": len(starts), "late": late}
 
 
 def _refused(tenure: Side) -> list[dict[str, str]]:

@@ -73,8 +73,8 @@ class Piece:
     def work(self) -> Work:
         spec, runtime = self.spec, self.known
         if self.endless:
-            runtime = ENDLESS
-        elif spec.timeout is not None:
+            runtime = ENDLESS if spec.timeout is None else max(spec.timeout, runtime)
+        if spec.timeout is not None:
             spec = replace(spec, timeout=max(spec.timeout, runtime) + SPARE)
         kind = KIND if self.first else AGAIN
         if self.saves:
@@ -139,11 +139,13 @@ def _pieces(life: Life, spec: JobSpec, span: Span, takeover: int | None) -> Iter
             yield _rest(life, spec, span, takeover, submitted, runs[number:], first)
             return
         if not end or end > span.start:
-            yield Piece(life, spec, max(submitted, span.start), _where(run, span), _ran(run, span), not end, None, first)
+            yield Piece(
+                life, spec, max(submitted, span.start), _where(run, span), _ran(run, span), not end, None, first
+            )
         submitted, first = end, False
-    if not runs or (runs[-1].ended and not _ended_there(life, runs[-1])):
-        if gave_up is None or gave_up > span.start:
-            yield Piece(life, spec, max(submitted, span.start), None, 0, True, gave_up, first)
+    waits_on = not runs or (runs[-1].ended and not _ended_there(life, runs[-1]))
+    if waits_on and (gave_up is None or gave_up > span.start):
+        yield Piece(life, spec, max(submitted, span.start), None, 0, True, gave_up, first)
 
 
 def _ended_there(life: Life, run: SlurmRun) -> bool:
@@ -275,7 +277,7 @@ def prepared(record: Record, terms: Terms, span: Span, takeover: int | None) -> 
 
 
 def _kept(piece: Piece) -> Piece:
-    """As Slurm runs it: nothing ends it but Slurm."""
+    """As Slurm runs it: nothing ends it but Slurm, and what had not ended at the last look goes on."""
     return replace(piece, spec=replace(piece.spec, timeout=None))
 
 

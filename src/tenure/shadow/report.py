@@ -126,6 +126,7 @@ def _person(row: dict[str, Any]) -> list[str]:
 
 _OVERALL = {
     "m1_delivered": "delivered of what was owed (M1)",
+    "m1_net": "the same, without work that was lost",
     "m1_strict": "delivered in the hour it was owed (M1 strict)",
     "m1_worst": "the worst budget's M1",
     "m3_delivered": "delivered of the water-filled share (M3)",

@@ -12,6 +12,7 @@ from tenure import units
 from tenure.config import Config, parse
 from tenure.config import load as load_config
 from tenure.core.model import MINUTE, SECOND, Cluster, Contract, JobSpec, Label, Role
+from tenure.shadow.journal import RecordError
 from tenure.shadow.lives import Life
 from tenure.shadow.seen import Seen
 from tenure.slurm import Site, carry_over
@@ -84,8 +85,8 @@ class Terms:
         if said is None:
             said = cluster.default_min_runtime
         if said:
-            longest = min(cluster.min_runtime_max, max(limit, cluster.min_runtime_floor) if limit else said)
-            said = min(max(said, cluster.min_runtime_floor), longest)
+            longest = max(limit, cluster.min_runtime_floor) if limit else cluster.min_runtime_max
+            said = min(max(said, cluster.min_runtime_floor), longest, cluster.min_runtime_max)
         timeout = max(limit, said) if limit else None
         return Contract(said, self._resumable(job, cluster)), timeout
 
@@ -106,8 +107,9 @@ class Terms:
         each, more = divmod(job.gpus, replicas)
         cpus = min(max(host.cpus for host in cluster.hosts), job.cpus * 1000 // replicas)
         mem = min(max(host.mem for host in cluster.hosts), job.mem // replicas) if self.asks_memory else 0
-        roles = (Role("main", more, each + 1, cpus, mem), Role("rest", replicas - more, each, cpus, mem))
-        return tuple(role for role in roles if role.replicas)
+        if not more:
+            return (Role("main", replicas, each, cpus, mem),)
+        return (Role("main", more, each + 1, cpus, mem), Role("rest", replicas - more, each, cpus, mem))
 
     def _labels(self, job: Seen, cluster: Cluster) -> tuple[Label, ...]:
         """Features that are all required: ``a&b``. Other expressions are left out."""
@@ -131,12 +133,7 @@ def _said(comment: str) -> int | None:
 def of_site(site: Site, partitions: Sequence[str]) -> dict[str, Any]:
     """What the record keeps of a site. Raises NothingToCarry."""
     carried = carry_over(site, partitions)
-    clusters = {host.name: cluster.name for cluster in carried.config.clusters for host in cluster.hosts}
     chosen = list(dict.fromkeys(partitions)) or site.with_gpus()
-    there = {
-        name: list(dict.fromkeys(clusters[node.name] for node in site.members(name) if node.name in clusters))
-        for name in chosen
-    }
     files = carried.files()
     rows = [row for row in site.associations or () if row.cluster in ("", site.cluster)]
     parameters = site.settings.words("SelectTypeParameters")
@@ -145,7 +142,7 @@ def of_site(site: Site, partitions: Sequence[str]) -> dict[str, Any]:
         "tenure": files["tenure.toml"],
         "budgets": files["budgets.toml"],
         "accounts": account_paths(rows, budget_name(ROOT)),
-        "partitions": there,
+        "partitions": {name: [node.name for node in site.members(name)] for name in chosen},
         "asks_memory": any("memory" in word for word in parameters),
         "asked_requeue": site.settings.text("JobRequeue") == "0",
         "accounting": site.settings.text("AccountingStorageType").endswith("/slurmdbd"),
@@ -156,7 +153,10 @@ def of_site(site: Site, partitions: Sequence[str]) -> dict[str, Any]:
 def terms_of(
     kept: Mapping[str, Any], config: Path | None = None, min_runtime: int | None = None, resumable: bool | None = None
 ) -> Terms:
-    """The terms of a recorded site, or of a configuration in its place. Raises ConfigError."""
+    """The terms of a recorded site, or of a configuration in its place.
+
+    Raises ConfigError, and RecordError for a configuration that has none of the site's hosts.
+    """
     used = load_config(config) if config is not None else parse(kept["tenure"], kept["budgets"])
     # People ran under these accounts: who may is settled.
     budgets = tuple(replace(budget, members=(), managers=()) for budget in used.budgets)
@@ -168,10 +168,16 @@ def terms_of(
         found = path if path in paths else _by_last_name(paths, path)
         if found is not None:
             accounts[account] = found
-    known = {cluster.name for cluster in used.clusters}
+    clusters = {host.name: cluster.name for cluster in used.clusters for host in cluster.hosts}
     partitions = {
-        part: tuple(name for name in names if name in known) for part, names in kept["partitions"].items()
+        part: tuple(dict.fromkeys(clusters[host] for host in hosts if host in clusters))
+        for part, hosts in kept["partitions"].items()
     }
+    if not any(partitions.values()):
+        named = ", ".join(partitions)
+        raise RecordError(
+            f"config = {config}: no cluster of it names a host of partition {named}; `tenure slurm import` writes them"
+        )
     return Terms(
         used,
         accounts,
@@ -189,4 +195,3 @@ def _by_last_name(paths: set[str], path: str) -> str | None:
     name = path.rpartition("/")[2]
     found = [one for one in paths if one.rpartition("/")[2] == name]
     return found[0] if len(found) == 1 else None
-

@@ -20,11 +20,10 @@ _LEAST_S = 5
 
 def said(found: dict[str, Any]) -> list[str]:
     """One sentence for each thing that is worth one, the most important first."""
-    lines = [_whole(found)]
+    lines = [_whole(found), _evictions(found["evictions"])]
     lines += [line for row in found["sizes"] if (line := _waits(row["size"], row)) is not None]
     changed = [row for row in found["budgets"] if abs(_gain(row)) >= _POINTS]
     lines += [_budget(row) for row in sorted(changed, key=lambda row: (-abs(_gain(row)), row["budget"]))]
-    lines.append(_evictions(found["evictions"]))
     return lines
 
 
@@ -63,9 +62,9 @@ def _evictions(found: dict[str, Any]) -> str:
         return "Nothing would have been evicted."
     many = f"{found['count']} eviction{'s' if found['count'] != 1 else ''}"
     line = f"{many} of {found['jobs']} jobs, which would have cost {found['lost_gpu_hours']:,.1f} GPU-hours of work"
-    if found["ended_for_good"]:
-        line += f"; {found['ended_for_good']} of the jobs cannot resume, and would have ended"
-    return line + "."
+    if not found["ended_for_good"]:
+        return line + "."
+    return f"{line}; {found['ended_for_good']} of the jobs cannot resume, and would have ended before they were done."
 
 
 def _percent(share: float) -> str:
@@ -91,6 +90,13 @@ def _uncertain(found: dict[str, Any], record: Record, silent: int) -> Iterator[s
             f"{found['unknown']['jobs']} jobs had not ended, or not even begun, under Slurm: how long they take nobody "
             f"knows. {found['unknown']['gpu_hours']:,.1f} GPU-hours of Tenure's are what they are taken to go on for."
         )
+    if found["evictions"]["ended_for_good"]:
+        yield "What was ended before it was done is not submitted again here, as its owner would do."
+    if found["late"]["late"]:
+        yield (
+            f"{found['late']['late']} of Slurm's {found['late']['starts']} starts found no room here at their time: "
+            "Slurm shares GPUs there, or other partitions have these hosts. Slurm's side is worse here than it was."
+        )
     if found["refused"]:
         first = found["refused"][0]
         yield f"{len(found['refused'])} jobs Tenure would have refused; {first['job']}: {first['why']}"
@@ -98,12 +104,13 @@ def _uncertain(found: dict[str, Any], record: Record, silent: int) -> Iterator[s
         yield f"{count} jobs are left out: {why}."
     if found["other_partitions_gpu_hours"]:
         yield (
-            f"Jobs of other partitions took {found['other_partitions_gpu_hours']:,.1f} GPU-hours on these hosts. Tenure "
-            "is taken to have had them: name those partitions, too, or move the hosts out of them."
+            f"Jobs of other partitions took {found['other_partitions_gpu_hours']:,.1f} GPU-hours on these hosts. "
+            "Tenure is taken to have had them: name those partitions, too, or move the hosts out of them."
         )
     guessed = sum(run.guessed for life in record.lives.all for run in life.runs)
     if guessed:
         yield f"The ends of {guessed} runs were not seen: they are taken to have ended when they were missed."
     for start, end in record.gaps:
         length = units.format_duration((end - start) * 1000)
-        yield f"Nobody looked for {length} from {units.format_time(start * 1000)} on: what came and went then is missing."
+        begins = units.format_time(start * 1000)
+        yield f"Nobody looked for {length} from {begins} on: what came and went then is missing."
