@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -110,51 +112,65 @@ def _site(partitions: list[str] | None) -> dict[str, Any]:
 
 
 class _Pace:
-    """``pause``: ms between looks. ``lasts``: ms, None: until Ctrl-C. ``since``: seconds since 1970, 0: now."""
+    """``pause``: ms between looks. ``lasts``: ms, None: until Ctrl-C. ``since``: seconds since 1970, 0: now.
+
+    Within it, Ctrl-C and SIGTERM only ask to end: what is being written is written. The second one is the usual one.
+    """
 
     def __init__(self, pause: int, lasts: int | None, since: int) -> None:
         self.pause = pause / 1000
         self.ends = None if lasts is None else time.monotonic() + lasts / 1000
         self.since = since
+        self.told = threading.Event()
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> _Pace:
+        self._before = {number: signal.signal(number, self._tell) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _tell(self, number: int, _: object) -> None:
+        signal.signal(number, self._before[number])
+        self.told.set()
 
     def wait(self, began: float) -> bool:
         """Until the next look. False when there is none."""
         due = began + self.pause
         if self.ends is not None and due > self.ends:
             return False
-        time.sleep(max(0.0, due - time.monotonic()))
-        return True
+        return not self.told.wait(max(0.0, due - time.monotonic()))
 
 
 def _watch(journal: Journal, kept: dict[str, Any], terms: Terms, pace: _Pace, shown: _Shown) -> None:
     """Look after look. Raises CommandFailed for the first one only: later Slurm may be away for a while."""
     from tenure.shadow.watch import Watch
-    from tenure.slurm import Commands
+    from tenure.slurm import CommandFailed, Commands
 
-    watch = Watch(Commands(), journal)
-    watch.begin(_seconds(), kept, pace.since)
-    shown.began(journal, kept)
-    first = watch.look(_seconds())
-    try:
-        began = time.monotonic()
-        shown.look(journal.record, terms, first)
-        while pace.wait(began):
-            began = time.monotonic()
-            _look_again(watch.look, journal.record, terms, shown)
-    except KeyboardInterrupt:
-        pass
+    watch, looked = Watch(Commands(), journal), False
+    with pace:
+        try:
+            watch.begin(_seconds(), kept, pace.since)
+            shown.began(journal, kept)
+            going = True
+            while going:
+                began = time.monotonic()
+                try:
+                    shown.look(journal.record, terms, watch.look(_seconds()))
+                    looked = True
+                except CommandFailed as error:
+                    if not looked:
+                        raise
+                    if not pace.told.is_set():
+                        shown.away(str(error))
+                going = pace.wait(began)
+        except CommandFailed:
+            # Ctrl-C ends Slurm's commands, too.
+            if not pace.told.is_set():
+                raise
     shown.ended(journal)
-
-
-def _look_again(look: Callable[[int], Look], record: Record, terms: Terms, shown: _Shown) -> None:
-    from tenure.slurm import CommandFailed
-
-    try:
-        found = look(_seconds())
-    except CommandFailed as error:
-        shown.away(str(error))
-        return
-    shown.look(record, terms, found)
 
 
 class _Shown:
