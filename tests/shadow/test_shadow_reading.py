@@ -79,12 +79,12 @@ def test_lines_that_are_no_jobs_are_left_out() -> None:
 def test_a_row_of_accounting() -> None:
     cells = (
         *("7", "ada", "language", "gpu", "CANCELLED by 1000", "None", "1796022384", "1796022384", "1796022400"),
-        *("1796022500", "00:30:00", "cpu=8,gres/gpu=4,mem=64G,node=1", "cpu=1", "n1", "", "x"),
+        *("1796022500", "00:30:00", "cpu=8,gres/gpu=4,mem=64G,node=1", "cpu=1", "n1", "h100", "", "x"),
     )
     (job,) = read_history("\x1f".join(cells) + "\n")
     assert (job.state, job.started, job.ended, job.limit) == ("CANCELLED", 1796022400, 1796022500, 1800)
     assert (job.gpus, job.nodes, job.mem, job.hosts) == (4, 1, 65536, "n1")
-    assert job.requeue == -1
+    assert (job.requeue, job.features, job.comment) == (-1, "h100", "x")
 
 
 def test_kept_and_read_again() -> None:
@@ -95,5 +95,5 @@ def test_kept_and_read_again() -> None:
 def test_nothing_that_is_printed_breaks_the_reader(cells: list[str]) -> None:
     for job in read_queue("\x1f".join(cells) + "\x1f"):
         assert job.id
-    for job in read_history("\x1f".join(cells[:16])):
+    for job in read_history("\x1f".join(cells[:17])):
         assert job.id

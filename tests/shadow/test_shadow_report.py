@@ -154,12 +154,12 @@ def test_what_is_left_out_and_what_is_missing_is_said() -> None:
     record.take({"at": BEGIN + 3 * _H, "gone": ["1"]})
     found = make(record, terms()).found
     assert found["left_out"] == {
-        "held, or waiting for other jobs, all the time": 1,
+        "that were held, or waited for other jobs, all the time": 1,
         "of other partitions, or on other hosts": 1,
     }
     assert found["other_partitions_gpu_hours"] == 24.0
     said = "\n".join(found["uncertain"])
-    for what in ("took 24.0 GPU-hours", "Nobody looked for 2h", "ends of 1 runs were not seen", "less than a day"):
+    for what in ("took 24.0 GPU-hours", "Nobody looked for 2h", "Of 1 run nobody saw the end", "less than a day"):
         assert what in said
 
 
@@ -167,7 +167,7 @@ def test_jobs_that_tenure_would_refuse_are_named() -> None:
     budgets = "[lab]\n[lab.language]\nshare = 0\n[lab.vision]\nshare = 1.0\n"
     found = make(busy(), terms(budgets=budgets), (BEGIN) * SECOND).found
     assert [one["job"] for one in found["refused"]] == ["1"]
-    assert any("1 jobs Tenure would have refused; 1: " in line for line in found["uncertain"])
+    assert any("Tenure would have refused 1 job; 1: " in line for line in found["uncertain"])
     assert found["people"][0]["slurm_gpu_hours"] == 96.0  # and under Slurm it ran as it did
 
 

@@ -167,18 +167,21 @@ def _over(shadow: Shadow) -> set[str]:
 
 
 def _compare(site: AccountedCluster, shadow: Shadow, wanted: set[str]) -> None:
-    """What was recorded is what accounting says, to the second."""
-    env = {**site.env, "SLURM_TIME_FORMAT": "%s"}
-    command = ("sacct", "-a", "-X", "-D", "-n", "-P", "--format=JobID,Start,End,NodeList")
-    text = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
-    told = {tuple(line.split("|")) for line in text.splitlines()}
+    """What was recorded is what accounting says, to the second, when it has heard of all."""
     found = {
         (life.key, str(run.started), str(run.ended), run.hosts)
         for life in shadow.record().lives.all
         for run in life.runs
     }
     assert {row[0] for row in found} == wanted
-    assert found == told
+    until(lambda: _told(site) == found, "accounting says the same")
+
+
+def _told(site: AccountedCluster) -> set[tuple[str, ...]]:
+    env = {**site.env, "SLURM_TIME_FORMAT": "%s"}
+    command = ("sacct", "-a", "-X", "-D", "-n", "-P", "--format=JobID,Start,End,NodeList")
+    text = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
+    return {tuple(line.split("|")) for line in text.splitlines()}
 
 
 def _report(shadow: Shadow, out: Path, large: str, small: str) -> None:

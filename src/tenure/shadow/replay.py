@@ -109,7 +109,7 @@ def cut(record: Record, terms: Terms, span: Span, takeover: int | None) -> Cut:
             found.left_out["of other partitions, or on other hosts" if life.last.gpus else "without GPUs"] += 1
             continue
         if not life.eligible and not life.runs:
-            found.left_out["held, or waiting for other jobs, all the time"] += 1
+            found.left_out["that were held, or waited for other jobs, all the time"] += 1
             continue
         pieces = [one for one in _pieces(life, spec, span, takeover) if one.submitted <= span.end]
         found.pieces += pieces if takeover is not None else map(_kept, pieces)

@@ -55,6 +55,7 @@ _ACCOUNT = (
     "AllocTRES",
     "ReqTRES",
     "NodeList",
+    "Constraints",
     "AdminComment",
     "Comment",
 )
@@ -224,6 +225,7 @@ def read_history(text: str) -> Iterator[Seen]:
             cpus=_number(tres, "cpu"),
             mem=_memory(tres),
             hosts="" if row["NodeList"] == "None assigned" else row["NodeList"],
+            features=row["Constraints"],
             mark=row["AdminComment"],
             comment=row["Comment"],
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tenure import units
-from tenure.core.model import DAY
+from tenure.core.model import DAY, SECOND
 from tenure.reports.catalogue import wait
 from tenure.shadow.journal import Record
 
@@ -28,7 +28,7 @@ def said(found: dict[str, Any]) -> list[str]:
 
 
 def _whole(found: dict[str, Any]) -> str:
-    owed, length = found["all"]["m1_delivered"], units.format_duration(found["until"] - found["from"])
+    owed, length = found["all"]["m1_delivered"], wait((found["until"] - found["from"]) / SECOND)
     there, here = owed["slurm"], owed["tenure"]
     if there is None or here is None:
         return f"Over {length} no budget was owed anything: nobody asked for GPUs."
@@ -40,7 +40,7 @@ def _waits(who: str, row: dict[str, Any]) -> str | None:
     there, here = row["slurm"]["p90_s"], row["tenure"]["p90_s"]
     if there is None or here is None:
         return None
-    jobs = f"{row['jobs']} job{'s' if row['jobs'] != 1 else ''}"
+    jobs = _many(row["jobs"], "job")
     if abs(there - here) < _LEAST_S or max(there, here) < _SAME * min(there, here):
         return f"{who} ({jobs}): about the same waits, 90 % within {wait(there)}."
     how = "sooner" if here < there else "later"
@@ -60,11 +60,15 @@ def _budget(row: dict[str, Any]) -> str:
 def _evictions(found: dict[str, Any]) -> str:
     if not found["count"]:
         return "Nothing would have been evicted."
-    many = f"{found['count']} eviction{'s' if found['count'] != 1 else ''}"
-    line = f"{many} of {found['jobs']} jobs, which would have cost {found['lost_gpu_hours']:,.1f} GPU-hours of work"
+    evicted, jobs = _many(found["count"], "eviction"), _many(found["jobs"], "job")
+    line = f"{evicted} of {jobs}, which would have cost {found['lost_gpu_hours']:,.1f} GPU-hours of work"
     if not found["ended_for_good"]:
         return line + "."
     return f"{line}; {found['ended_for_good']} of the jobs cannot resume, and would have ended before they were done."
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' if count != 1 else ''}"
 
 
 def _percent(share: float) -> str:
@@ -82,13 +86,15 @@ def _uncertain(found: dict[str, Any], record: Record, silent: int) -> Iterator[s
         yield "This is less than a day: a budget's shares are over 7 days, and weekends differ from Mondays."
     if silent:
         yield (
-            f"{silent} jobs say nothing of a min_runtime (--time-min, or min_runtime=2h in the comment), so it is "
-            "assumed; try others with --min-runtime and --resumable."
+            f"Of {_many(silent, 'job')} nobody said a min_runtime (--time-min, or min_runtime=2h in the comment), so "
+            "it is assumed; try others with --min-runtime and --resumable."
         )
-    if found["unknown"]["jobs"]:
+    unknown = found["unknown"]
+    if unknown["jobs"]:
         yield (
-            f"{found['unknown']['jobs']} jobs had not ended, or not even begun, under Slurm: how long they take nobody "
-            f"knows. {found['unknown']['gpu_hours']:,.1f} GPU-hours of Tenure's are what they are taken to go on for."
+            f"{_many(unknown['jobs'], 'job')} that Tenure would have started had not ended, or not begun, under Slurm: how "
+            f"long they take nobody knows. {unknown['gpu_hours']:,.1f} GPU-hours of Tenure's are what they are taken to go "
+            "on for."
         )
     if found["evictions"]["ended_for_good"]:
         yield "What was ended before it was done is not submitted again here, as its owner would do."
@@ -99,9 +105,9 @@ def _uncertain(found: dict[str, Any], record: Record, silent: int) -> Iterator[s
         )
     if found["refused"]:
         first = found["refused"][0]
-        yield f"{len(found['refused'])} jobs Tenure would have refused; {first['job']}: {first['why']}"
+        yield f"Tenure would have refused {_many(len(found['refused']), 'job')}; {first['job']}: {first['why']}"
     for why, count in found["left_out"].items():
-        yield f"{count} jobs are left out: {why}."
+        yield f"Left out: {_many(count, 'job')} {why}."
     if found["other_partitions_gpu_hours"]:
         yield (
             f"Jobs of other partitions took {found['other_partitions_gpu_hours']:,.1f} GPU-hours on these hosts. "
@@ -109,7 +115,7 @@ def _uncertain(found: dict[str, Any], record: Record, silent: int) -> Iterator[s
         )
     guessed = sum(run.guessed for life in record.lives.all for run in life.runs)
     if guessed:
-        yield f"The ends of {guessed} runs were not seen: they are taken to have ended when they were missed."
+        yield f"Of {_many(guessed, 'run')} nobody saw the end: it is taken to be when the job was missed."
     for start, end in record.gaps:
         length = units.format_duration((end - start) * 1000)
         begins = units.format_time(start * 1000)
