@@ -92,9 +92,9 @@ def _uncertain(found: dict[str, Any], record: Record, silent: int) -> Iterator[s
     unknown = found["unknown"]
     if unknown["jobs"]:
         yield (
-            f"{_many(unknown['jobs'], 'job')} that Tenure would have started had not ended, or not begun, under Slurm: how "
-            f"long they take nobody knows. {unknown['gpu_hours']:,.1f} GPU-hours of Tenure's are what they are taken to go "
-            "on for."
+            f"{_many(unknown['jobs'], 'job')} that Tenure would have started had not ended, or not begun, under Slurm: "
+            f"how long they take nobody knows. They are taken to go on, for {unknown['gpu_hours']:,.1f} GPU-hours of "
+            "Tenure's."
         )
     if found["evictions"]["ended_for_good"]:
         yield "What was ended before it was done is not submitted again here, as its owner would do."
