@@ -32,7 +32,7 @@ class AsItWas:
     """Starts what Slurm started, and evicts nobody. ``takeover``: from when on Tenure decides, ms UTC; None: never."""
 
     def __init__(self, takeover: int | None = None) -> None:
-        self.name = "slurm" if takeover is None else Budgets.name
+        self.name = "as it was" if takeover is None else Budgets.name
         self.takeover = takeover
         self.late = 0
         """Starts for which there was no room at their time: ends that Slurm tells a second too late."""

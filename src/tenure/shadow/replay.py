@@ -272,7 +272,7 @@ def prepared(record: Record, terms: Terms, span: Span, takeover: int | None) -> 
     )
     admit_from = span.takeover if takeover is not None else span.end + 1
     simulation = Simulation(setup, policy=policy, admit_from=admit_from)
-    simulation.run_record.policy = "slurm" if takeover is None else "tenure"
+    simulation.run_record.policy = "slurm as it was" if takeover is None else "tenure"
     return simulation, workload
 
 
