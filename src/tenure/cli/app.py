@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tenure.cli import context, follow, jobs, listing, local, operator, people, simulation, slurm
+from tenure.cli import context, follow, jobs, listing, local, operator, people, shadow, simulation, slurm
 from tenure.cli.main import version
 
 app = typer.Typer(
@@ -70,6 +70,8 @@ app.command(rich_help_panel=_OPERATE)(listing.audit)
 app.command(rich_help_panel=_OPERATE)(operator.metrics)
 app.add_typer(people.users, name="users", rich_help_panel=_OPERATE)
 app.add_typer(people.tokens, name="tokens", rich_help_panel=_OPERATE)
+slurm.app.command()(shadow.shadow)
+slurm.app.command()(shadow.report)
 app.add_typer(slurm.app, name="slurm", rich_help_panel=_OPERATE)
 
 app.add_typer(simulation.app, name="simulate", rich_help_panel="Trying a policy first")

@@ -177,6 +177,11 @@ class Capacity:
         """Raises KeyError when there is no such host."""
         return bool(self._open >> self.index[host] & 1)
 
+    def free_on(self, host: str) -> int:
+        """The GPUs of a host that nobody holds, as bits, whether it is open or not. Raises KeyError."""
+        i = self.index[host]
+        return self._layout.full[i] & ~self._held[i]
+
     def open_hosts(self) -> int:
         """The hosts that take new replicas, as bits."""
         return self._open

@@ -29,13 +29,14 @@ from tenure.core.reasons import Reason, Refusal
 from tenure.core.scheduler import Result
 from tenure.core.state import State
 from tenure.policies import by_name
+from tenure.policies.base import Policy
 from tenure.reports.records import Run
 from tenure.sim.driver import Driver, Observer
 from tenure.sim.hosts import Fault, faults
 from tenure.sim.recorder import Recorder
 from tenure.sim.setup import Setup
 from tenure.sim.site import Running, Site
-from tenure.sim.work import Action, Cancel, Submit, Wake, Work
+from tenure.sim.work import Action, Cancel, HostBecomes, Submit, Wake, Work
 
 Progress = Callable[[int, int], bool]
 """Called now and then with the simulated time and the jobs so far; False breaks the run off."""
@@ -50,13 +51,19 @@ _BY = "simulation"
 
 
 class Simulation:
-    """One run of a setup."""
+    """One run of a setup.
 
-    def __init__(self, setup: Setup, observe: Observer | None = None) -> None:
+    ``policy``: in place of the one that the setup names. ``admit_from``: jobs that are submitted before have been
+    accepted already, ms UTC.
+    """
+
+    def __init__(
+        self, setup: Setup, observe: Observer | None = None, policy: Policy | None = None, admit_from: int = 0
+    ) -> None:
         self.setup = setup
         self.workload = setup.workload(setup.seed)
         self.claims = setup.claims(setup.policy, setup.seed)
-        policy = by_name(setup.policy, **setup.options)
+        policy = by_name(setup.policy, **setup.options) if policy is None else policy
         hosts = {c.name: tuple((h.name, h.gpus) for h in c.hosts) for c in setup.clusters}
         end = setup.start + setup.duration
         self.run_record = Run(
@@ -87,6 +94,7 @@ class Simulation:
         """Hosts to be repaired when they are empty -> how long that takes."""
         self._events: list[Event] = []
         self._refused: dict[str, int] = {}
+        self._admit_from = admit_from
         self._members_only = any(budget.members for budget in setup.budgets)
         self._admitted: set[object] = set()
         """What submissions that were found possible had in common."""
@@ -166,6 +174,8 @@ class Simulation:
             case Cancel():
                 if what.job_id in self.works:
                     self._events.append(CancelRequested(at, what.job_id, self.works[what.job_id].spec.user))
+            case HostBecomes():
+                self._events.append(HostStateChanged(at, what.cluster, what.host, what.state, _BY, what.why))
             case Fault():
                 self._break(what, at)
 
@@ -173,7 +183,8 @@ class Simulation:
         work = submit.work
         spec = within_limits(self.state, self.claims.spec(at, work))
         try:
-            self._admit(spec)
+            if at >= self._admit_from:
+                self._admit(spec)
         except Refusal as refusal:
             why = refusal.reason.value
             self._refused[why] = self._refused.get(why, 0) + 1

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from tenure.core.model import MINUTE, SECOND, JobSpec
+from tenure.core.model import MINUTE, SECOND, HostState, JobSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,18 @@ class Wake:
     token: int
 
 
-Action = Submit | Cancel | Wake
+@dataclass(frozen=True, slots=True)
+class HostBecomes:
+    """A host changes its state, for good or until it changes again."""
+
+    at: int
+    cluster: str
+    host: str
+    state: HostState
+    why: str
+
+
+Action = Submit | Cancel | Wake | HostBecomes
 
 
 class Workload(Protocol):

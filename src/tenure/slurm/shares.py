@@ -8,7 +8,7 @@ it had.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tenure.config.check_budgets import MAX_BUDGETS, MAX_DEPTH, MAX_PEOPLE, RESERVED
@@ -42,6 +42,13 @@ def budgets_of(
         notes.append(f"{len(made.budgets)} accounts: at most {MAX_BUDGETS} budgets; only the organisation is written")
         return (Budget(organisation, SHARE_ONE),), notes
     return tuple(made.budgets), notes
+
+
+def account_paths(rows: Sequence[Association], organisation: str) -> dict[str, str]:
+    """Account -> the budget that ``budgets_of`` makes of it, or of the account that it became one with."""
+    made = _Maker({}, [])
+    made.add(_tree(rows, []), organisation, SHARE_ONE)
+    return made.paths
 
 
 def _tree(rows: Sequence[Association], notes: list[str]) -> _Account:
@@ -103,6 +110,8 @@ def _of_people(account: _Account) -> int:
 class _Maker:
     def __init__(self, coordinators: Mapping[str, list[str]], notes: list[str]) -> None:
         self.budgets: list[Budget] = []
+        self.paths: dict[str, str] = {}
+        """Account -> budget."""
         self._coordinators = coordinators
         self._notes = notes
 
@@ -117,6 +126,7 @@ class _Maker:
         managers = [name for name in self._coordinators.get(account.name, ()) if name not in above][:MAX_PEOPLE]
         members = self._members(account, list(dict.fromkeys(people)))
         self.budgets.append(Budget(path, share, managers=tuple(managers), members=members))
+        self.paths |= dict.fromkeys((one.name for one in _all_of(account)) if deepest else (account.name,), path)
         below = [] if deepest else account.below
         if below or account.name == ROOT or account.people:
             self._differing(account)
@@ -148,6 +158,12 @@ class _Maker:
 
     def _note(self, account: _Account, text: str) -> None:
         self._notes.append(f"account {account.name}: {text}")
+
+
+def _all_of(account: _Account) -> Iterator[_Account]:
+    yield account
+    for child in account.below:
+        yield from _all_of(child)
 
 
 def _everybody(account: _Account) -> list[str]:
