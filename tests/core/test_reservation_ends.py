@@ -18,7 +18,7 @@ from core.scenarios import (
 )
 from support.world import T0, World, hosts
 from tenure.core.decisions import ReservationLost, Reserve, Unreserve
-from tenure.core.events import PauseScope
+from tenure.core.events import PauseScope, Released
 from tenure.core.ledger import Kind
 from tenure.core.lifecycle import JobState
 from tenure.core.model import GPU, HOUR, MINUTE, HostState, Policy
@@ -215,3 +215,20 @@ def test_a_job_that_came_later_and_sorts_before_it_displaces_it_and_an_older_one
     world.prioritise(gang, 3)  # it was there before: nothing is taken from the other
     world.advance(2 * SOON)
     assert len(world.made(Unreserve)) == 1
+
+
+def test_a_senior_that_comes_back_as_the_reservation_is_made_takes_nothing() -> None:
+    """It was there when hosts were held for the other, and alone it outranks nobody: taking them would help nobody."""
+    policy = Policy(reserved_percent=100, reserve_from=16, reserve_margin_percent=0, preemption_margin=8 * HOUR)
+    world = World(hosts(2), {"lab/a": 0.5, "lab/b": 0.5}, policy=policy)
+    small = world.submit("lab/a", hold="ann")
+    others = [world.submit("lab/b", min_runtime=HOUR) for _ in range(2)]
+    world.advance(HOUR + 10 * MINUTE)
+    assert world.running() == set(others)
+    gang = world.queue("lab/a", replicas=2)
+    world.step(gang, Released(world.now + SOON, small, "ann"), after=SOON)
+    (made,) = world.made(Reserve)
+    assert (made.job_id, made.told) == (gang.job_id, world.now)
+    assert world.job(gang.job_id).attempt is not None  # its hosts were free to it at once
+    assert not world.made(Unreserve)
+    assert {evicted.because.reason for evicted in world.evictions()} == {Reason.EVICTED_RESERVED}

@@ -336,10 +336,11 @@ def displaces(contest: Contest, job: Job, other: Job) -> bool:
     """Whether ``job`` came after ``other`` was given a reservation, sorts before it by rule 5 and takes its place.
 
     Across budgets by rule 7's margin and only if it is new, so that ratios that cross all the time displace nobody; in
-    one budget also when it comes back: by priority, then by seniority.
+    one budget also when it comes back: by priority, then by seniority. Who came in the moment in which it was made had
+    its turn: nothing that a pass holds is given up in it, or passes might never end.
     """
     held = other.reservation
-    if held is None or job.queued_at < held.made_at:
+    if held is None or job.queued_at <= held.made_at:
         return False
     standing = contest.charged
     split = standing.fork(job.leaf, other.leaf)
