@@ -53,6 +53,10 @@ class _Plain(cycle._Pass):
         if self.state.paused_starts:
             return False
         job = self.state.jobs[group.anyone()]
-        self._fits[group.key.shape] = fits = self.cluster.room.can_fit(job.spec.roles, job.spec.labels)
+        hosts = self._hosts(group)
+        self._fits[group.key.shape, hosts] = fits = self.cluster.room.can_fit(job.spec.roles, job.spec.labels, hosts)
+        if fits:
+            return True
         may_evict = self.state.evictions_allowed() and self._under_cap()
-        return fits or (may_evict and preemption.search(self.contest, job) is not None)
+        there = hosts & ~self._doors.shut_to_claims(group)
+        return may_evict and preemption.search(self.contest, job, there) is not None

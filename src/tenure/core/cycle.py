@@ -133,10 +133,12 @@ class _Pass:
 
     def _senior(self, job: Job, held: Held) -> Unreserve | None:
         """Give the reservation up when one of its leaf has come back that sorts before it and fits in its place."""
-        for group in self.cluster.queues[Kind.CHARGED].leaves.get(job.leaf, {}).values():
-            head = self.state.jobs[self._head(group)[2]]
-            before = head is not job and reservation.displaces(self.contest, head, job)
-            if before and reservation.take(self.contest, head, held) is not None:
+        groups = self.cluster.queues[Kind.CHARGED].leaves.get(job.leaf, {}).values()
+        heads = [self.state.jobs[self._head(group)[2]] for group in groups]
+        seniors = [head for head in heads if head is not job and reservation.displaces(self.contest, head, job)]
+        # In an order of their own: that of the groups is another one after a restart.
+        for head in sorted(seniors, key=lambda head: (-head.spec.priority, head.submitted, head.id)):
+            if reservation.take(self.contest, head, held) is not None:
                 return self._displaced(job, head)
         return None
 

@@ -297,6 +297,7 @@ def _not_released(state: State, attempt: Attempt, out: list[Outcome]) -> None:
             cluster.hosts[host] = HostRecord(HostState.DRAINING, state.now, "tenure", f"{attempt.id} not released")
             effects.set_host_state(cluster, host, HostState.DRAINING)
             out.append(HostMarked(state.now, attempt.cluster, host, HostState.DRAINING, why))
+            state.unpark_all()  # with fewer hosts some may need those that are kept for others
             _lose_held_host(state, cluster, host, out)
     for claim_id in sorted(state.claims.pop(attempt.id, ())):
         drop_claim(state, state.attempts[claim_id], why, out)
