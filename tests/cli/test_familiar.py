@@ -77,7 +77,7 @@ def test_sinfo_groups_hosts_by_what_is_shown() -> None:
 def test_a_letter_that_means_nothing_here_is_refused_with_those_that_do() -> None:
     with pytest.raises(CliError, match=r"format = %\.5X: .*%A \(JOBID\)"):
         familiar.columns("%i %.5X", familiar.queue_fields(0))
-    with pytest.raises(CliError, match=r"format = MaxRSS: .*JobID, JobName"):
+    with pytest.raises(CliError, match=r"format = MaxRSS: .*JobID, JobIDRaw"):
         familiar.history_columns("JobID,MaxRSS", 0)
 
 
