@@ -15,7 +15,7 @@ from setuptools import setup
 _BUILD = Path("build", "compiled")
 
 _CORE = (
-    "admission apply capacity cycle defrag drain effects fairshare headroom ledger lifecycle outcomes packing "
+    "admission apply capacity cycle defrag drain effects fairshare foreign headroom ledger lifecycle outcomes packing "
     "placement pool preemption queue reservation scheduler series state tally transitions tree waits waking walk watch"
 )
 _SIM = "claims driver loop meter recorder site"

@@ -124,12 +124,13 @@ class Client:
         indices: str | None = None,
         fold: bool = False,
         all: bool = False,
+        runs: bool = False,
         after: int | None = None,
         limit: int = 100,
     ) -> Page[JobView]:
         """One page, newest first. ``since`` is RFC 3339, ``indices`` of an array like ``0-3,7``.
 
-        ``fold``: one for all jobs of an array that have never started.
+        ``fold``: one for all jobs of an array that have never started. ``runs``: with all attempts of each.
         """
         query = {
             "state": list(state),
@@ -141,6 +142,7 @@ class Client:
             "indices": indices,
             "fold": fold,
             "all": all,
+            "runs": runs,
             "after": after,
             "limit": limit,
         }

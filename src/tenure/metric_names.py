@@ -40,7 +40,7 @@ GPUS = Metric(
     MetricType.GAUGE,
     "GPUs. total: declared; healthy: on hosts that count; charged, unallocated: held by such attempts; "
     "claimed: withheld for a claim; free: healthy and held by nobody; held: on hosts that are held for jobs in turn; "
-    "headroom: on hosts that are kept for short contracts.",
+    "headroom: on hosts that are kept for short contracts; others: used by what Tenure did not start.",
     ("cluster", "kind"),
 )
 RESERVATIONS = Metric(

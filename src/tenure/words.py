@@ -45,6 +45,8 @@ TEMPLATES: dict[Reason, str] = {
     Reason.WAITING_HOST_STATE: "Waiting for hosts to be healthy again[: {hosts:names}][ ({closed} closed)].",
     Reason.WAITING_CPU_MEMORY: "Waiting for CPUs or memory: GPUs are free, but not enough beside them"
     "[ on {hosts_short} hosts].",
+    Reason.WAITING_OTHERS: "Waiting: jobs that Tenure did not start use [{others} GPUs|GPUs or CPUs][ on {hosts:names}]"
+    "[: it needs {gpus}, and {free_gpus} are free at most].",
     Reason.WAITING_EVICTION_CAP: "Waiting: only [{cap}|so many] evictions are allowed in a minute"
     "[, and {recent} happened in the last one].",
     Reason.WAITING_CLAIM: "Waiting for its GPUs: [{victims:names}|others] must release them first"

@@ -17,7 +17,7 @@ from tenure.api.app import create_app
 from tenure.config import Config, parse
 from tenure.core.model import Policy
 from tenure.engine.engine import Engine
-from tenure.executors.base import DiscoveredHost, Launch, Phase, Report, StopOrder
+from tenure.executors.base import DiscoveredHost, HostCondition, HostWish, Launch, Phase, Report, StopOrder
 from tenure.store import Store
 
 CLUSTERS = """
@@ -71,6 +71,8 @@ class StillExecutor:
         self.directory = directory
         self.reports: dict[str, Report] = {}
         self.launches: dict[str, Launch] = {}
+        self.surroundings: list[HostCondition] = []
+        self.wishes: list[HostWish] = []
         self._on_change: Callable[[], None] = lambda: None
 
     def open(self, epoch: int, on_change: Callable[[], None]) -> None:
@@ -101,6 +103,12 @@ class StillExecutor:
 
     def log_path(self, attempt_id: str, node_rank: int, stream: str) -> str:
         return str(self.directory / f"{attempt_id}-{node_rank}.{stream}")
+
+    def conditions(self) -> Sequence[HostCondition]:
+        return self.surroundings
+
+    def keep_out(self, wishes: Sequence[HostWish]) -> None:
+        self.wishes = list(wishes)
 
     def discover(self) -> Sequence[DiscoveredHost]:
         return [DiscoveredHost("here", 0, 8000, 16_384)]

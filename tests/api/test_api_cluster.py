@@ -8,8 +8,11 @@ import pytest
 from api_kit import BUDGETS, CLUSTERS, Api, config_of
 
 from tenure.api.cluster_views import count_waiting
+from tenure.api.models import HostView
+from tenure.cli import render
 from tenure.config import parse
 from tenure.core.reasons import Reason
+from tenure.executors.base import Health, HostCondition
 
 HOUR_MS = 3_600_000
 
@@ -159,3 +162,28 @@ def test_a_configuration_that_takes_a_host_from_under_a_job_is_refused(api: Api)
     api.reach(job["id"], "running")
     problem = api.post("/v1/apply", files(clusters=CLUSTERS.replace("n[1-2]", "n[1-1]")), code=422)
     assert problem["reason"] == "host_in_use" and f"{job['id']}.1" in problem["errors"][0]["fix"]
+
+
+def test_jobs_around_tenure_are_shown_wherever_gpus_are(api: Api) -> None:
+    api.executor.surroundings = [
+        HostCondition("n1", gpus=3, cpus=4_000, mem=64, what="Slurm job 12 of eve"),
+        HostCondition("n2", Health.DRAINING, "slurm:root", "bad disk"),
+    ]
+    seq = api.engine.last_seq
+    api.engine.poke()
+    api.engine.wait_change(seq, 30)
+    first, second = api.get("/v1/hosts", params={"cluster": "main"})["items"]
+    assert (first["free_gpus"], first["others_gpus"], first["others"]) == (5, 3, "Slurm job 12 of eve")
+    assert (first["others_cpus"], first["others_memory_mib"]) == (4.0, 64)
+    assert (second["state"], second["by"], second["why"]) == ("draining", "slurm:root", "bad disk")
+    (main, _) = api.get("/v1/status")["clusters"]
+    assert (main["free_gpus"], main["others_gpus"], main["healthy_gpus"]) == (5, 3, 8)
+    text = api.call("GET", "/metrics").text
+    assert 'tenure_gpus{cluster="main",kind="others"} 3.0' in text
+    assert api.post("/v1/hosts/main/n2/resume", {})["state"] == "draining"  # it is out of service elsewhere
+    entries = [entry for batch in api.get("/v1/decisions")["items"] for entry in batch["entries"]]
+    assert "host main/n1: 3 GPUs used by others: Slurm job 12 of eve" in [entry["text"] for entry in entries]
+    table = render.host_table([HostView(**first), HostView(**second)], 1)
+    notes = [str(cell) for cell in table.columns[-1].cells]
+    assert notes == ["3 GPUs used by others: Slurm job 12 of eve", notes[1]]
+    assert notes[1].startswith("bad disk") and notes[1].endswith("(slurm:root)")

@@ -21,12 +21,25 @@ from tenure.client import JobView
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
-        ("squeue --me", "ls --me"),
+        ("squeue --me", "ls --slurm --me"),
+        (
+            "squeue -u ann -tPD,R -p main -h --format=%i",
+            "ls --slurm --user ann --state PD,R --cluster main --no-header --format %i",
+        ),
+        ("squeue -j 3,4 -a", "ls --slurm --job 3,4"),
+        ("squeue --bogus -t", "ls --slurm --bogus --state"),
+        ("sinfo -N -p main", "hosts --slurm --by-host --cluster main"),
+        ("sinfo -R -h", "hosts --slurm --out-of-service --no-header"),
+        (
+            "sacct -X -S 2026-10-01 -o jobid,state -P -n",
+            "history --since 2026-10-01 --format jobid,state --parsable --no-header",
+        ),
+        ("sacct -j 12 -D -a --json", "history --job 12 --runs --everybody --json"),
         ("ps", "ls"),
         ("kill 3", "cancel 3"),
         ("scancel 3 4", "cancel 3 4"),
-        ("sinfo", "hosts"),
-        ("--url http://x squeue", "--url http://x ls"),
+        ("sinfo", "hosts --slurm"),
+        ("--url http://x squeue", "--url http://x ls --slurm"),
         ("sbatch -N2 --gres=gpu:a100:8 -t 2h run.sh", "submit --replicas 2 --gpus 8 --timeout 2h run.sh"),
         ("srun -n 4 -G 1 -A lab true", "run --replicas 4 --gpus 1 --budget lab true"),
         ("submit --time=1-00:00:00 -J x true -N 3", "submit --timeout 1-00:00:00 --name x true -N 3"),

@@ -53,6 +53,11 @@ SLURM = [
     ('partitions = "gpu"', "slurm.partitions", "did you mean partition?"),
     ('root = "a\\u0000b"', "slurm.root", "/shared/tenure"),
     ("commands = true", "slurm.commands", "in quotes"),
+    ('conf = "a\\u0000b"', "slurm.conf", "slurm.conf"),
+    ('[slurm.mian]\npartition = "gpu"', "slurm.mian", "did you mean main?"),
+    ('[slurm.main]\npartition = "a,b"', "slurm.main.partition", "one partition"),
+    ('[slurm.main]\npartitions = "gpu"', "slurm.main.partitions", "did you mean partition?"),
+    ('root = "/shared"\n[slurm.main]\nroot = "/shared"', "slurm.root", "a directory of its own"),
 ]
 POLICY = [
     ("lookback = 7", "policy.lookback", "say the unit"),

@@ -37,6 +37,7 @@ class Found:
     gpus: int
     cpus: int
     mem: int
+    cluster: str = ""
 
 
 def test_the_sample_is_two_hosts_three_programs_six_projects(tmp_path: Path) -> None:
@@ -94,6 +95,29 @@ hosts = [
     assert (cluster.min_runtime_max, cluster.default_resumable) == (2 * HOUR, True)
     assert (config.policy.lookback, config.policy.evictions_per_minute) == (3 * DAY, 5)
     assert config.budgets[1] == Budget("lab/x", 125_000, (("main", SHARE_ONE),), (), ("ada", "bob"))
+
+
+def test_a_cluster_may_have_a_slurm_of_its_own(tmp_path: Path) -> None:
+    text = f"""
+[server]
+executor = "slurm"
+[slurm]
+partition = "gpu"
+root = "/shared/tenure"
+commands = "bin"
+[slurm.main]
+partition = "big"
+conf = "slurm.conf"
+{GOOD_CLUSTERS}"""
+    (tmp_path / "tenure.toml").write_text(text)
+    (tmp_path / "budgets.toml").write_text(GOOD_BUDGETS)
+    config = load(tmp_path / "tenure.toml")
+    assert config.slurm == Slurm("gpu", Path("/shared/tenure"), tmp_path / "bin")
+    assert config.slurm_of == (("main", Slurm("big", conf=tmp_path / "slurm.conf")),)
+    filled = Slurm("big", Path("/shared/tenure/on-main"), tmp_path / "bin", tmp_path / "slurm.conf")
+    assert config.slurm_for("main") == filled
+    assert parse(*dump(config)).slurm_of == config.slurm_of
+    assert "slurm" not in dump(config, server=False)[0]
 
 
 def test_slurm_has_a_table_of_its_own(tmp_path: Path) -> None:

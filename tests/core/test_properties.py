@@ -20,6 +20,7 @@ from tenure.core.events import (
     Event,
     EvictRequested,
     ExitKind,
+    ForeignUse,
     Held,
     HostStateChanged,
     Paused,
@@ -86,6 +87,7 @@ KINDS = (
     *("cancel", "hold", "release", "priority", "checkpoint", "evict") * 2,
     *("host",) * 4,
     *("mend",) * 6,
+    *("others",) * 5,
     *("pause", "alarm"),
     *("resume",) * 4,
     *CONFIGURE,
@@ -136,6 +138,11 @@ class Chaos:
                 HostStateChanged(world.now, name, host, healthy, "op", "test")
                 for name, cluster in state.clusters.items()
                 for host in cluster.hosts
+            ),
+            *(
+                ForeignUse(world.now, name, host, 0, 0, 0)
+                for name, cluster in state.clusters.items()
+                for host in sorted(cluster.foreign)
             ),
             *(Released(world.now, job, "op") for job in state.jobs),
         )
@@ -303,6 +310,13 @@ class Chaos:
                 if record.state is not HostState.HEALTHY:
                     return HostStateChanged(self.world.now, name, host, HostState.HEALTHY, "op", "test")
         return None
+
+    def _others(self, c: Command) -> Event | None:
+        """Jobs around Tenure come and go, also on top of what is held and claimed."""
+        cluster = self.world.clusters[c.a % len(self.world.clusters)]
+        host = cluster.hosts[c.b % len(cluster.hosts)]
+        gpus, cpus, mem = ((0, 0, 0), (0, 0, 0), (1, 0, 0), (host.gpus, host.cpus, host.mem), (2, 9_000, 60))[c.c % 5]
+        return ForeignUse(self.world.now, cluster.name, host.name, gpus, cpus, mem, "job 7 of eve" if gpus else "")
 
     def _pause(self, c: Command) -> Event | None:
         return Paused(self.world.now, tuple(PauseScope)[c.a % 2], "op")

@@ -52,6 +52,48 @@ def test_a_job_runs_comes_back_and_is_cancelled(server: TestServer, slurm: Slurm
     assert slurm.run("squeue", "-h").strip() == ""
 
 
+def test_nodes_are_drained_from_either_side(server: TestServer, slurm: SlurmCluster) -> None:
+    update = ("scontrol", "update", "NodeName=node001")
+    slurm.run(*update, "State=DRAIN", "Reason=bad disk")
+    wait_until(lambda: host(server, "node001") == ("draining", "slurm:root", "bad disk"), "drained here")
+    said = server.cli("undrain", "node001").stdout
+    assert said == "main/node001 is draining: bad disk (slurm:root); it is back here when it is in service there\n"
+    server.cli("drain", "node002", "--why", "new fans")
+    wait_until(lambda: "tenure: new fans (admin)" in reasons(slurm), "drained there")
+    job = int(server.cli("submit", "-q", "-b", "lab/language", "-g", "4", "--", "true").stdout)
+    assert server.client.job(job).reason.code == "waiting_host_state"
+    server.client.close()
+    server.kill()
+    slurm.run(*update, "State=RESUME")
+    server.start()
+    wait_until(lambda: host(server, "node001")[0] == "healthy", "back here")
+    assert server.client.wait(job, timeout_s=60).state == "succeeded"
+    assert host(server, "node002") == ("draining", "admin", "new fans")
+    server.cli("undrain", "node002")
+    wait_until(lambda: "tenure:" not in reasons(slurm), "back there")
+
+
+def test_jobs_around_are_occupied(server: TestServer, slurm: SlurmCluster) -> None:
+    around = slurm.run("sbatch", "--parsable", "-o", "/dev/null", "--gres=gpu:8", "-N2", "--wrap", "sleep 1000").strip()
+    wait_until(lambda: server.client.status().clusters[0].others_gpus == 8, "seen here")
+    job = int(server.cli("submit", "-q", "-b", "lab/language", "-g", "4", "--", "true").stdout)
+    assert server.client.job(job).reason.code == "waiting_others"
+    # The hosts have four GPUs more in Slurm than Tenure has been given.
+    seen = [(one.free_gpus, one.others_gpus, one.others) for one in server.client.hosts()]
+    assert seen == [(0, 4, f"Slurm job {around} of root")] * 2
+    slurm.run("scancel", around)
+    assert server.client.wait(job, timeout_s=60).state == "succeeded"
+
+
+def host(server: TestServer, name: str) -> tuple[str, str, str]:
+    found = next(one for one in server.client.hosts() if one.name == name)
+    return found.state, found.by, found.why
+
+
+def reasons(slurm: SlurmCluster) -> str:
+    return slurm.run("sinfo", "-h", "-R", "-o", "%E")
+
+
 def wait_until(done: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + 60
     while not done():

@@ -29,7 +29,16 @@ from tenure.core.state import State
 from tenure.engine import recovery
 from tenure.engine.clock import Clock
 from tenure.engine.engine import Engine
-from tenure.executors.base import DiscoveredHost, Launch, Phase, Report, StaleEpoch, StopOrder
+from tenure.executors.base import (
+    DiscoveredHost,
+    HostCondition,
+    HostWish,
+    Launch,
+    Phase,
+    Report,
+    StaleEpoch,
+    StopOrder,
+)
 from tenure.store import JobRow, Store
 
 T0 = 1_800_000_000_000
@@ -105,6 +114,8 @@ class FakeExecutor:
         self.starts: list[Launch] = []
         self.stops: list[StopOrder] = []
         self.forgotten: list[str] = []
+        self.surroundings: list[HostCondition] = []
+        self.wishes: list[HostWish] = []
         self.auto_up = True
         self.broken: BaseException | None = None
         """What start, stop and poll raise."""
@@ -158,6 +169,12 @@ class FakeExecutor:
 
     def log_path(self, attempt_id: str, node_rank: int, stream: str) -> str:
         return f"/dev/null/{attempt_id}.{node_rank}.{stream}"
+
+    def conditions(self) -> Sequence[HostCondition]:
+        return self.surroundings
+
+    def keep_out(self, wishes: Sequence[HostWish]) -> None:
+        self.wishes = list(wishes)
 
     def discover(self) -> Sequence[DiscoveredHost]:
         return ()

@@ -21,6 +21,7 @@ from tenure.core.events import (
     Event,
     EvictRequested,
     ExitKind,
+    ForeignUse,
     Held,
     HostStateChanged,
     Paused,
@@ -60,7 +61,7 @@ Op = tuple[str, int, int]
 WEIGHTS = {"submit": 4, "up": 3, "exit": 3, "nothing": 2}
 KINDS = (
     *("submit", "up", "exit", "lost", "evict", "checkpoint", "cancel", "hold", "release", "priority"),
-    *("host", "drain", "healthy", "pause", "resume", "alarm", "shares", "move"),
+    *("host", "drain", "healthy", "others", "pause", "resume", "alarm", "shares", "move"),
     *("nothing", "snapshot", "compact", "restart"),
 )
 WEIGHTED = [kind for kind in KINDS for _ in range(WEIGHTS.get(kind, 1))]
@@ -186,6 +187,7 @@ _OF_CLUSTER = {
     "host": lambda now, host, _: HostStateChanged(now, "main", host, HostState.FAILED, "op", "test"),
     "drain": lambda now, host, w: HostStateChanged(now, "main", host, HostState.DRAINING, "op", "x", deadline=now + w),
     "healthy": lambda now, host, _: HostStateChanged(now, "main", host, HostState.HEALTHY, "op", "test"),
+    "others": lambda now, host, which: ForeignUse(now, "main", host, which % 5, which % 3 * 1000, 0, "job 7 of eve"),
     "pause": lambda now, _host, which: Paused(now, list(PauseScope)[which % 2], "op"),
     "resume": lambda now, _host, which: Resumed(now, list(PauseScope)[which % 2], "op"),
     "alarm": lambda now, _host, which: ClockAlarm(now, which % 2 == 0),

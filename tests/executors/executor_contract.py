@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from executor_kit import HOSTS, HOUR_MS, Line, Watched, launch_of, order, py, replica, sh
 
-from tenure.executors.base import Executor, Phase, StaleEpoch
+from tenure.executors.base import Executor, Health, HostWish, Phase, StaleEpoch
 
 ExecutorMaker = Callable[[], Executor]
 
@@ -131,6 +131,21 @@ class ExecutorContract:
         assert (tmp_path / "count").read_text() == "ran\n"
         watched.executor.forget("1.1")
         assert watched.report() is None
+
+    # Hosts
+
+    def test_what_is_kept_out_is_no_reason_of_somebody_else(self, watched: Watched) -> None:
+        """Said twice and taken back: a drain of Tenure's own never comes back as one of another system."""
+        out, back = (
+            HostWish("main", HOSTS[0], out=True, by="ada", why="fans", since=1),
+            HostWish("main", HOSTS[0], False),
+        )
+        for wishes in ([out], [out], [], [back], [back]):
+            watched.executor.keep_out(wishes)
+            assert {one.health for one in watched.executor.conditions()} <= {Health.FIT}
+        watched.executor.start(launch_of(sh("exit 0")))
+        assert watched.ended().exit_codes == (0,)
+        assert not any((one.gpus, one.cpus, one.mem) != (0, 0, 0) for one in watched.executor.conditions())
 
     # Environment
 

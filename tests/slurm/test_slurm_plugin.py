@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from site_kit import PLUGIN, as_user, becoming, levels, tenure
@@ -133,3 +135,27 @@ def test_the_doctor_needs_no_rights_to_look(lab: SlurmCluster) -> None:
     assert not [code for code in told if code.startswith("read_")]
     assert told["job_submit"] == "fine"
     assert done.returncode == 1
+
+
+def test_each_partition_shows_who_decides_there(lab: SlurmCluster, tmp_path: Path) -> None:
+    for user in (SOMEBODY, "root"):
+        lab.run("scancel", "-u", user)
+    wait(lambda: lab.run("squeue", "-h").strip() == "", "nothing is left of other tests")
+    held, _ = submit(lab)
+    other, _ = submit(lab, "--partition=cpu", "--hold", f"--comment={held} tenure: in the middle means nothing")
+    found = {one["partition"]: one for one in json.loads(tenure(lab, "partitions", "--json").stdout)}
+    assert {name: (one["rule"], one["ours"], one["others"]) for name, one in found.items()} == {
+        "gpu": ("tenure", 1, 0),
+        "cpu": ("slurm", 0, 1),
+    }
+    assert found["gpu"]["why"] == "job_submit.lua holds its jobs at birth"
+    assert (found["cpu"]["nodes"], found["cpu"]["gpus"], found["cpu"]["shares_with"]) == (2, 16, ["gpu"])
+    text = tenure(lab, "partitions").stdout
+    assert [line.split()[:2] for line in text.splitlines()[1:3]] == [["gpu", "tenure"], ["cpu", "slurm"]]
+    (tmp_path / "tenure.toml").write_text(
+        '[server]\nexecutor = "slurm"\n[slurm]\npartition = "cpu"\n[clusters.main]\nhosts = [{ discover = true }]\n'
+    )
+    (tmp_path / "budgets.toml").write_text("[lab]\n")
+    named = json.loads(tenure(lab, "partitions", "--json", "--config", str(tmp_path / "tenure.toml")).stdout)
+    assert {one["partition"]: one["rule"] for one in named} == {"gpu": "tenure", "cpu": "both"}
+    lab.run("scancel", held, other)

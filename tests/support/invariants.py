@@ -101,7 +101,11 @@ def _check_room(state: State, name: str, holders: dict, claims: dict) -> None:  
         is_open = cluster.hosts[host.name].state is HostState.HEALTHY
         assert cluster.room.is_open(host.name) == is_open
         places = [(name, host.name, gpu) for gpu in range(host.gpus)]
-        free += is_open * sum(p not in holders and p not in claims for p in places)
+        unheld = sum(p not in holders and p not in claims for p in places)
+        used = cluster.foreign.get(host.name)
+        here = unheld if used is None else max(0, unheld - used.gpus)
+        assert cluster.room.free_count(host.name) == here
+        free += is_open * here
     assert cluster.room.free_gpus == free
     exposed: dict[str, int] = {}
     unallocated = 0
@@ -155,6 +159,7 @@ def check_held(state: State) -> None:
             assert held.gpus == sum(cluster.room.hosts[index[host]].gpus for host in held.reservation.hosts)
         assert cluster.held_gpus == sum(held.gpus for held in cluster.reservations.values())
         assert all(cluster.hosts[host].state is HostState.HEALTHY for host in cluster.held)
+        assert cluster.foreign.keys().isdisjoint(cluster.held), "held where others are"
         assert len(set(cluster.headroom)) == len(cluster.headroom)
         assert cluster.headroom_mask == sum(1 << index[host] for host in cluster.headroom)
 

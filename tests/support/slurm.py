@@ -90,11 +90,16 @@ def _program(name: str) -> str | None:
 
 
 class SlurmCluster:
-    """``nodes`` are named node001 and so on. ``conf``: more lines of slurm.conf; their keys replace the ones above."""
+    """``nodes`` are named node001 and so on, from ``first`` on.
 
-    def __init__(self, base: Path, nodes: int = 4, gpus: int = 8, cpus: int = 64, conf: str = "") -> None:
+    ``conf``: more lines of slurm.conf; their keys replace the ones above.
+    """
+
+    def __init__(
+        self, base: Path, nodes: int = 4, gpus: int = 8, cpus: int = 64, conf: str = "", first: int = 1
+    ) -> None:
         self.base = base.resolve()
-        self.names = [f"node{i:03d}" for i in range(1, nodes + 1)]
+        self.names = [f"node{i:03d}" for i in range(first, first + nodes)]
         self.gpus, self.cpus, self.mem = gpus, cpus, 512_000
         self.conf_file = self.base / "etc" / "slurm.conf"
         self._more = conf
@@ -283,12 +288,12 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def cluster(base: Path, nodes: int = 4, conf: str = "") -> Iterator[SlurmCluster]:
+def cluster(base: Path, nodes: int = 4, conf: str = "", first: int = 1) -> Iterator[SlurmCluster]:
     """For fixtures: a cluster that is up, and down afterwards; skips where Slurm is not installed, but not in CI."""
     why = missing()
     if why:
         (pytest.fail if os.environ.get("CI") and os.geteuid() == 0 else pytest.skip)(why)
-    made = SlurmCluster(base, nodes, conf=conf)
+    made = SlurmCluster(base, nodes, conf=conf, first=first)
     try:
         made.up()
         yield made

@@ -12,7 +12,7 @@ from tenure.core.lifecycle import JobState
 from tenure.core.model import Host, HostState
 from tenure.core.preemption import grace_of
 from tenure.core.reasons import Reason
-from tenure.core.state import Attempt, ClusterState, State, protected
+from tenure.core.state import Attempt, ClusterState, Foreign, State, protected
 
 MAX_EXPLAINED = 200
 """Groups of waiting jobs that are explained exactly when they are counted; the rest by what a pass noted."""
@@ -32,6 +32,7 @@ def _host(state: State, cluster: ClusterState, host: Host, now: int) -> HostView
     record = cluster.hosts[host.name]
     attempts = [state.attempts[a] for a in sorted(cluster.on_host[host.name])]
     held = cluster.reservations.get(cluster.held.get(host.name, 0))
+    others = cluster.foreign.get(host.name, Foreign(0, 0, 0))
     return HostView(
         cluster=cluster.spec.name,
         name=host.name,
@@ -40,7 +41,7 @@ def _host(state: State, cluster: ClusterState, host: Host, now: int) -> HostView
         by=record.by,
         why=record.why,
         gpus=host.gpus,
-        free_gpus=host.gpus - len({gpu for a in attempts for gpu in _gpus_on(a, host.name)}),
+        free_gpus=cluster.room.free_count(host.name),
         cpus=host.cpus / 1000,
         memory_mib=host.mem,
         labels=dict(host.labels),
@@ -49,6 +50,10 @@ def _host(state: State, cluster: ClusterState, host: Host, now: int) -> HostView
         held_for=cluster.held.get(host.name),
         held_until=held.reservation.told if held is not None else None,
         headroom=host.name in cluster.headroom,
+        others_gpus=others.gpus,
+        others_cpus=others.cpus / 1000,
+        others_memory_mib=others.mem,
+        others=others.what,
         attempts=[
             HolderView(
                 attempt=a.id,
@@ -123,11 +128,6 @@ def cluster_status(state: State, cluster: ClusterState) -> ClusterStatus:
             charged += attempt.gpus
         else:
             unallocated += attempt.gpus
-    free = 0
-    for host in cluster.spec.hosts:
-        if cluster.hosts[host.name].state is HostState.HEALTHY:
-            holders = (state.attempts[a] for a in cluster.on_host[host.name])
-            free += host.gpus - len({gpu for a in holders for gpu in _gpus_on(a, host.name)})
     return ClusterStatus(
         name=name,
         gpus=sum(host.gpus for host in cluster.spec.hosts),
@@ -135,9 +135,10 @@ def cluster_status(state: State, cluster: ClusterState) -> ClusterStatus:
         charged_gpus=charged,
         unallocated_gpus=unallocated,
         claimed_gpus=claimed,
-        free_gpus=free,
+        free_gpus=cluster.room.free_gpus,
         held_gpus=cluster.held_gpus,
         headroom_gpus=sum(host.gpus for host in cluster.spec.hosts if host.name in cluster.headroom),
+        others_gpus=sum(use.gpus for use in cluster.foreign.values()),
         reservations=len(cluster.reservations),
         hosts=dict(sorted(Counter(record.state.value for record in cluster.hosts.values()).items())),
     )

@@ -36,6 +36,7 @@ from tenure.core.events import (
     ConfigApplied,
     Event,
     EvictRequested,
+    ForeignUse,
     Held,
     HostStateChanged,
     Paused,
@@ -108,6 +109,9 @@ def _operator_entry(event: Event) -> EntryView | None:
         case HostStateChanged(cluster=cluster, host=host, state=state, by=by, why=why):
             text = f"{by} sets host {cluster}/{host} to {state.value}{f': {why}' if why else ''}"
             return EntryView(kind="host", text=text)
+        case ForeignUse(cluster=cluster, host=host, gpus=gpus, what=what):
+            by_whom = f"{_gpus(gpus)} used by others{f': {what}' if what else ''}" if what or gpus else "all ours again"
+            return EntryView(kind="host", text=f"host {cluster}/{host}: {by_whom}")
         case ConfigApplied(by=by):
             return EntryView(kind="configuration", text=f"{by} applies a configuration")
         case Paused(scope=scope, by=by):

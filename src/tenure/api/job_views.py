@@ -42,8 +42,8 @@ def hours(amount_ms: int) -> float:
     return round(amount_ms / (GPU * HOUR), 6)
 
 
-def job_views(engine: Engine, rows: Sequence[JobRow], *, fold: bool = False) -> list[JobView]:
-    """Rows of a listing with the current reason and attempt of live jobs.
+def job_views(engine: Engine, rows: Sequence[JobRow], *, fold: bool = False, runs: bool = False) -> list[JobView]:
+    """Rows of a listing with the current reason and attempt of live jobs; with ``runs`` all attempts of each.
 
     ``fold``: a job of an array that has never started stands for all of these.
     """
@@ -57,7 +57,19 @@ def job_views(engine: Engine, rows: Sequence[JobRow], *, fold: bool = False) -> 
         alike = indices.get((row.array_id or 0, bool(row.held)), [])
         if alike[:1] == [row.array_index]:
             views[i] = views[i].model_copy(update={"array_waiting": units.format_indices(alike)})
+    stored = engine.store.attempts_of_all([row.id for row in rows]) if runs else {}
+    for i, row in enumerate(rows if runs else ()):
+        views[i] = views[i].model_copy(update={"runs": _runs(views[i], stored.get(row.id, []), _spec(row))})
     return views
+
+
+def _runs(view: JobView, stored: Iterable[AttemptRow], spec: JobSpec) -> list[AttemptView]:
+    """Attempts that had GPUs, the current one as it is now."""
+    current = view.attempt
+    over = [attempt_view(a, spec) for a in stored if a.started_at is not None]
+    if current is None or current.started_at is None:
+        return over
+    return [run for run in over if run.id != current.id] + [current]
 
 
 def job_view(engine: Engine, row: JobRow) -> JobView:
@@ -98,7 +110,6 @@ def job_detail(engine: Engine, row: JobRow, *, secrets: bool) -> JobDetail:
     return JobDetail(
         **fields,
         array=array_view(engine, array) if array is not None else None,
-        timeout_ms=spec.timeout,
         grace_ms=spec.grace,
         retries=spec.retries,
         roles=[
@@ -167,6 +178,8 @@ def _fields(row: JobRow, live: Mapping[str, Any] | None, spec: JobSpec | None = 
         "ended": live is None and JobState(row.state).ended,
         "charged": row.charged,
         "gpus": row.gpus,
+        "replicas": sum(role.replicas for role in spec.roles),
+        "timeout_ms": spec.timeout,
         "cluster": row.cluster,
         "clusters": list(spec.clusters),
         "priority": row.priority,

@@ -156,6 +156,7 @@ def _gpus(state: State) -> _Rows:
             ("free", status.free_gpus),
             ("held", status.held_gpus),
             ("headroom", status.headroom_gpus),
+            ("others", status.others_gpus),
         ):
             yield (name, kind), value
 

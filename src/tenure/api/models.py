@@ -126,7 +126,8 @@ class JobView(Response):
 
     ``reservations``: how many it was given; ``first_starts_by``: what it was told with the first. Both are null once
     the job has ended. ``array_id``, ``array_index``: the array that it is of (the id of its first job), and which one.
-    ``array_waiting``: in a folded listing the indices of all for which it stands.
+    ``array_waiting``: in a folded listing the indices of all for which it stands. ``replicas`` counts those of all
+    roles. ``runs``: its attempts, first to last, where they were asked for.
     """
 
     id: int
@@ -137,6 +138,8 @@ class JobView(Response):
     ended: bool
     charged: bool
     gpus: int
+    replicas: int = 1
+    timeout_ms: int | None = None
     cluster: str
     clusters: list[str]
     priority: int
@@ -157,6 +160,7 @@ class JobView(Response):
     array_id: int | None = None
     array_index: int | None = None
     array_waiting: str | None = None
+    runs: list[AttemptView] = []
 
     @property
     def label(self) -> str:
@@ -205,7 +209,6 @@ class JobDetail(JobView):
 
     array: ArrayView | None = None
 
-    timeout_ms: int | None = None
     grace_ms: int
     retries: int
     roles: list[RoleView]
@@ -276,6 +279,8 @@ class HostView(Response):
     """``drained_by``: a draining host is empty then at the latest, when that is bounded.
 
     ``held_for``: the job for which it is held, until ``held_until``; ``headroom``: it is kept for short contracts.
+    ``others_gpus``, ``others_cpus`` and ``others_memory_mib`` are used by what Tenure did not start; ``others`` says
+    who that is.
     """
 
     cluster: str
@@ -294,6 +299,10 @@ class HostView(Response):
     held_for: int | None = None
     held_until: Time | None = None
     headroom: bool = False
+    others_gpus: int = 0
+    others_cpus: float = 0
+    others_memory_mib: int = 0
+    others: str = ""
     attempts: list[HolderView]
 
 
@@ -301,7 +310,8 @@ class ClusterStatus(Response):
     """GPUs: ``claimed`` ones are withheld for a claim, whoever still holds them.
 
     ``held_gpus``: of hosts that are held for ``reservations`` jobs; ``headroom_gpus``: of hosts that are kept for short
-    contracts. Both count whole hosts, whatever runs there meanwhile.
+    contracts. Both count whole hosts, whatever runs there meanwhile. ``others_gpus``: used by what Tenure did not
+    start.
     """
 
     name: str
@@ -313,6 +323,7 @@ class ClusterStatus(Response):
     free_gpus: int
     held_gpus: int = 0
     headroom_gpus: int = 0
+    others_gpus: int = 0
     reservations: int = 0
     hosts: dict[str, int]
 

@@ -14,6 +14,7 @@ import shutil
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from tenure.cli import habits
 from tenure.scripts import table
 from tenure.scripts.lines import looks_like_script
 from tenure.scripts.table import Takes
@@ -23,7 +24,6 @@ COMMANDS = {
     "qsub": "submit",
     "bsub": "submit",
     "srun": "run",
-    "squeue": "ls",
     "qstat": "ls",
     "bjobs": "ls",
     "ps": "ls",
@@ -37,7 +37,6 @@ COMMANDS = {
     "delete": "cancel",
     "rm": "cancel",
     "stop": "cancel",
-    "sinfo": "hosts",
     "nodes": "hosts",
     "describe": "show",
     "get": "show",
@@ -113,6 +112,8 @@ def translate(arguments: list[str]) -> list[str]:
     at = _command_at(arguments)
     if at is None:
         return arguments
+    if (habit := habits.HABITS.get(arguments[at])) is not None:
+        return [*arguments[:at], *habits.translate(habit, arguments[at + 1 :])]
     command = COMMANDS.get(arguments[at], arguments[at])
     rest = arguments[at + 1 :]
     if command in _SUBMITTING:

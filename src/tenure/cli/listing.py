@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tenure.cli import familiar
 from tenure.cli.context import (
     FOLLOWING_S,
     ONE_SHOT_S,
@@ -20,6 +21,7 @@ from tenure.cli.context import (
     print_json_line,
 )
 from tenure.cli.errors import CliError
+from tenure.cli.history import FormatOption, JobsOption, NoHeader, SlurmOption, host_lines, jobs_named, queue_lines
 from tenure.cli.naming import array_of, named, one
 
 if TYPE_CHECKING:
@@ -34,8 +36,10 @@ def ls(
     user: Annotated[list[str] | None, typer.Option("--user", "-u", metavar="NAME", help="Of these users.")] = None,
     me: Annotated[bool, typer.Option("--me", help="Only yours.")] = False,
     state: Annotated[
-        list[str] | None, typer.Option("--state", "-s", metavar="STATE", help="In these states, like running,queued.")
+        list[str] | None,
+        typer.Option("--state", "-s", "-t", metavar="STATE", help="In these states, like running,queued or R,PD."),
     ] = None,
+    job: JobsOption = None,
     budget: BudgetOption = None,
     cluster: ClusterOption = None,
     array: Annotated[str | None, typer.Option(metavar="ARRAY", help="Every job of this array, or of 12_[0-3].")] = None,
@@ -47,18 +51,25 @@ def ls(
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Again whenever something changes; JSON is one listing a line.")
     ] = False,
+    slurm: SlurmOption = False,
+    format: FormatOption = None,
+    no_header: NoHeader = False,
     json: Json = False,
 ) -> None:
-    """List jobs, newest first. Those of an array that have never started share a line."""
+    """List jobs, newest first. Those of an array that have never started share a line. `--slurm`: as squeue does."""
+    if watch and (slurm or format):
+        raise CliError("watch = true: Slurm's columns are printed once; leave out --watch, or --slurm and --format")
     which = named(array) if array is not None else None
     with connect(FOLLOWING_S if watch else ONE_SHOT_S) as client:
         users = list(user or [])
         if me:
             users.append(client.me().name)
-        states = [name.strip().lower() for text in state or [] for name in text.split(",")]
-        start = _since(since)
+        states = familiar.states(state or [])
+        start = since_of(since)
 
         def jobs() -> list[JobView]:
+            if job:
+                return jobs_named(client, job)
             found = client.jobs(
                 user=users,
                 state=states,
@@ -73,7 +84,9 @@ def ls(
             )
             return list(found)
 
-        if watch:
+        if slurm or format:
+            queue_lines(jobs, format, no_header=no_header, json=json)
+        elif watch:
             _watch(client, jobs, json)
         elif json:
             print_json(jobs())
@@ -87,7 +100,7 @@ def ls(
                 render.errors().print("no jobs" + ("" if all else "; --all shows ended ones, too"))
 
 
-def _since(text: str | None) -> str | None:
+def since_of(text: str | None) -> str | None:
     """RFC 3339 of a time, or of a duration before now."""
     from tenure import units
     from tenure.cli import render
@@ -171,12 +184,28 @@ def budgets(
     console.print("[dim]COMMITTED: promised to what claims, starts and runs, and to what holds a reservation[/]")
 
 
-def hosts(cluster: ClusterOption = None, json: Json = False) -> None:
-    """Show hosts, their state, who is on them (JOBxGPUS), and for whom they are held."""
+def hosts(
+    cluster: ClusterOption = None,
+    slurm: SlurmOption = False,
+    format: FormatOption = None,
+    by_host: Annotated[bool, typer.Option("--by-host", "-N", help="With --slurm: a line for each host.")] = False,
+    out_of_service: Annotated[
+        bool, typer.Option("--out-of-service", "-R", help="Those that are, with who and why, as `sinfo -R`.")
+    ] = False,
+    no_header: NoHeader = False,
+    json: Json = False,
+) -> None:
+    """Show hosts, their state, who is on them (JOBxGPUS), and for whom they are held. `--slurm`: as sinfo does."""
     with connect() as client:
         found = client.hosts(cluster)
+        paused = bool(client.status().paused_starts) if slurm else False
+    if out_of_service:
+        found = [host for host in found if host.state != "healthy"]
     if json:
         print_json(found)
+        return
+    if slurm or format or by_host or out_of_service:
+        host_lines(found, format, by_host=by_host, reasons=out_of_service, no_header=no_header, paused=paused)
         return
     from tenure.cli import render
 
@@ -256,7 +285,7 @@ def audit(
 ) -> None:
     """Show what people did, newest first (administrators)."""
     with connect() as client:
-        found = client.audit(_since(since), limit)
+        found = client.audit(since_of(since), limit)
     if json:
         print_json(found)
         return

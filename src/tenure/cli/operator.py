@@ -43,7 +43,7 @@ def undrain(hosts: HostArguments, why: Why = "", cluster: ClusterOption = None) 
     """Put hosts back to work."""
     with connect() as client:
         for place, name in _find(client, hosts, cluster):
-            _say(client.resume_host(place, name, why))
+            _say(client.resume_host(place, name, why), asked_back=True)
 
 
 def fail_host(hosts: HostArguments, why: Why = "", cluster: ClusterOption = None) -> None:
@@ -100,13 +100,15 @@ def _only(name: str, matches: list[HostView], known: list[HostView]) -> tuple[st
     return matches[0].cluster, matches[0].name
 
 
-def _say(host: HostView) -> None:
+def _say(host: HostView, *, asked_back: bool = False) -> None:
     from tenure.cli import render
 
     text = f"{host.cluster}/{host.name} is {host.state}"
     if host.drained_by is not None and host.attempts:
         text += f": {len(host.attempts)} attempts there, empty in {render.span(host.drained_by - render.now_ms())}"
         text += " at the latest"
+    elif asked_back and host.state != "healthy":
+        text += f": {host.why} ({host.by}); it is back here when it is in service there"
     render.output().print(text, markup=False)
 
 

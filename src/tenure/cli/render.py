@@ -229,8 +229,10 @@ def host_table(hosts: Sequence[HostView], now: int) -> Table:
 
 
 def _kept(host: HostView, now: int) -> list[str]:
-    """For whom a host is held or kept."""
+    """For whom a host is held or kept, and what others use of it."""
     found = []
+    if host.others_gpus or host.others:
+        found.append(f"{host.others_gpus} GPUs used by others{f': {host.others}' if host.others else ''}")
     if host.held_for is not None:
         until = f" until {soon(host.held_until, now)}" if host.held_until is not None else ""
         found.append(f"held for job {host.held_for}{until}")
@@ -261,7 +263,7 @@ def status_lines(status: StatusView) -> list[str]:
             f"[bold]{escape(cluster.name)}[/]  {cluster.charged_gpus} charged, {cluster.unallocated_gpus} unallocated, "
             f"{cluster.free_gpus} free of {cluster.gpus} GPUs ({cluster.claimed_gpus} claimed); hosts: {hosts}"
         )
-        kept = []
+        kept = [f"{cluster.others_gpus} GPUs are used by what Tenure did not start"] if cluster.others_gpus else []
         if cluster.reservations:
             jobs_there = f"{cluster.reservations} job{'s' if cluster.reservations > 1 else ''}"
             kept.append(f"hosts with {cluster.held_gpus} GPUs are held for {jobs_there} in turn")

@@ -1,4 +1,4 @@
-"""``tenure slurm doctor`` and ``tenure slurm import``: a site's Slurm, looked at and read. Nothing there is changed."""
+"""``tenure slurm doctor``, ``partitions`` and ``import``: a site's Slurm, looked at and read. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tenure.cli.context import print_json
+from tenure.cli.context import ConfigOption, print_json
 from tenure.cli.errors import CliError, Exit
 
 if TYPE_CHECKING:
@@ -70,6 +70,55 @@ def doctor(
         print(counted(findings))
     if any(finding.level is Level.MUST for finding in findings):
         raise typer.Exit(Exit.FAILED)
+
+
+@app.command()
+def partitions(config: ConfigOption = None, json: Json = False) -> None:
+    """Show under whose rule each partition is: Tenure decides, or Slurm's own scheduler, or both.
+
+    With `--config` the partitions that this tenure.toml names count as Tenure's.
+    """
+    from tenure.slurm import CommandFailed, Commands, read_marks, regimes
+
+    site = _read("")
+    if not site.answers:
+        raise CliError(site.unread["config"], Exit.UNREACHABLE)
+    marks: str | CommandFailed
+    try:
+        marks = read_marks(Commands())
+    except CommandFailed as error:
+        marks = error
+    found = regimes(site, marks, _configured(site, config))
+    if json:
+        print_json([one.plain() for one in found])
+        return
+    from rich.markup import escape
+
+    from tenure.cli import render
+
+    heads = ("PARTITION", "DECIDES", "NODES", "GPUS", "TENURE'S JOBS", "OTHERS", "SHARES NODES WITH", "WHY")
+    table = render.table(*heads, right=heads[2:6], fold=("WHY",))
+    for one in found:
+        counts = (str(count) for count in (one.nodes, one.gpus, one.ours, one.others))
+        table.add_row(one.partition, one.rule.value, *counts, ", ".join(one.shares_with) or "-", escape(one.why))
+    render.output().print(table)
+
+
+def _configured(site: Site, config: Path | None) -> set[str]:
+    """Partitions that a configuration names; its '' is Slurm's default. Raises CliError."""
+    from tenure.config import ConfigError, load
+
+    if config is None:
+        return set()
+    try:
+        found = load(config)
+    except ConfigError as error:
+        raise CliError(str(error)) from error
+    if found.server.executor != "slurm":
+        return set()
+    named = {found.slurm.partition, *(found.slurm_for(name).partition for name, _ in found.slurm_of)}
+    default = next((one.name for one in site.partitions if one.default), "")
+    return {name or default for name in named}
 
 
 @app.command("import")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from tenure.config.check_budgets import check_budgets, check_grants
@@ -87,13 +87,31 @@ def check_server(server: Server, policy: Policy, file: str) -> list[Problem]:
     return at.problems
 
 
-def check_slurm(slurm: Slurm, file: str) -> list[Problem]:
-    at = _Limits(file, ("slurm",))
+def check_slurm(slurm: Slurm, of: Mapping[str, Slurm], clusters: Iterable[Cluster], file: str) -> list[Problem]:
+    """``of``: the tables of single clusters."""
+    problems, known = _check_slurm(slurm, file, ("slurm",)), {cluster.name for cluster in clusters}
+    for name, own in of.items():
+        problems += _check_slurm(own, file, ("slurm", name))
+        if name not in known:
+            fix = f"no such cluster, and no such setting; {did_you_mean(name, known)}"
+            problems.append(Problem(file, dotted(("slurm", name)), "(a table)", fix))
+    roots = [own.root for own in (slurm, *of.values()) if own.root is not None]
+    for root in sorted({root for root in roots if roots.count(root) > 1}):
+        problems.append(Problem(file, "slurm.root", show(str(root)), "each Slurm needs a directory of its own"))
+    return problems
+
+
+def _check_slurm(slurm: Slurm, file: str, place: tuple[str, ...]) -> list[Problem]:
+    at = _Limits(file, place)
     if slurm.partition and not _PARTITION.fullmatch(slurm.partition):
         at.add("partition", show(slurm.partition), "name one partition, like gpu")
-    for field, path, example in (("root", slurm.root, "/shared/tenure"), ("commands", slurm.commands, "/usr/bin")):
+    for field, path, example in (
+        ("root", slurm.root, "a directory, like /shared/tenure"),
+        ("commands", slurm.commands, "a directory, like /usr/bin"),
+        ("conf", slurm.conf, "a file, like /etc/slurm/slurm.conf"),
+    ):
         if path is not None and "\0" in str(path):
-            at.add(field, show(str(path)), f"name a directory, like {example}")
+            at.add(field, show(str(path)), f"name {example}")
     return at.problems
 
 

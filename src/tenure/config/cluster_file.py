@@ -38,7 +38,12 @@ class ClusterFile:
         top = validate(TopTable, data, file, (), self.problems)
         self.budgets_file = top.budgets if top and top.budgets is not None else BUDGETS_FILE
         self.server = self._server(data.get("server", {}))
-        self.slurm = self._slurm(data.get("slurm", {}))
+        slurm = data.get("slurm", {})
+        of = (
+            {name: table for name, table in slurm.items() if isinstance(table, dict)} if isinstance(slurm, dict) else {}
+        )
+        self.slurm = self._slurm({key: slurm[key] for key in slurm if key not in of} if of else slurm, ("slurm",))
+        self.slurm_of = {name: self._slurm(table, ("slurm", name)) for name, table in of.items()}
         self.policy = self._policy(data.get("policy", {}))
         self._read_clusters(data.get("clusters"))
 
@@ -49,9 +54,9 @@ class ClusterFile:
             given["data_dir"] = Path(given["data_dir"])
         return Server(**given)
 
-    def _slurm(self, data: object) -> Slurm:
-        given = _given(validate(SlurmTable, data, self.file, ("slurm",), self.problems))
-        for name in ("root", "commands"):
+    def _slurm(self, data: object, place: Place) -> Slurm:
+        given = _given(validate(SlurmTable, data, self.file, place, self.problems))
+        for name in ("root", "commands", "conf"):
             if name in given:
                 given[name] = Path(given[name])
         return Slurm(**given)

@@ -19,6 +19,8 @@ def dump(config: Config, *, server: bool = True) -> tuple[str, str]:
     blocks = [_table("server", _settings(config.server))] if server else []
     if server and config.slurm != Slurm():
         blocks.append(_table("slurm", _settings(config.slurm)))
+    if server:
+        blocks += [_table(f"slurm.{key_text(name)}", _settings(own)) for name, own in config.slurm_of]
     blocks.append(_table("policy", _settings(config.policy)))
     blocks += [_cluster(cluster, config.discover) for cluster in config.clusters]
     tree = [_budget(budget) for budget in config.budgets] + [_grant(grant) for grant in config.grants]

@@ -14,7 +14,7 @@ from tenure.config.check import check_clusters, check_policy, check_server, chec
 from tenure.config.check_budgets import check_budgets, check_grants
 from tenure.config.cluster_file import BUDGETS_FILE, ClusterFile
 from tenure.config.problems import ConfigError, Names, Problem, dotted, show
-from tenure.config.settings import Config
+from tenure.config.settings import Config, Slurm
 
 MAX_FILE = 4 * 1024 * 1024
 MAX_NESTING = 32
@@ -42,16 +42,18 @@ def load(path: Path) -> Config:
         budgets_text = _read(budgets_path, remedy, problems)
         tree = _toml(budgets_text, names.budgets, problems) if budgets_text is not None else None
     config = _build(data, tree, names, problems)
-    slurm = config.slurm
     return replace(
         config,
         server=replace(config.server, data_dir=path.parent / config.server.data_dir),
-        slurm=replace(
-            slurm,
-            root=path.parent / slurm.root if slurm.root is not None else None,
-            commands=path.parent / slurm.commands if slurm.commands is not None else None,
-        ),
+        slurm=_placed(config.slurm, path.parent),
+        slurm_of=tuple((name, _placed(own, path.parent)) for name, own in config.slurm_of),
     )
+
+
+def _placed(slurm: Slurm, base: Path) -> Slurm:
+    """Relative paths are taken from ``base``."""
+    paths = {name: getattr(slurm, name) for name in ("root", "commands", "conf")}
+    return replace(slurm, **{name: base / path for name, path in paths.items() if path is not None})
 
 
 def parse(text_clusters: str, text_budgets: str, names: Names | None = None) -> Config:
@@ -75,7 +77,7 @@ def _build(data: dict[str, Any] | None, tree: dict[str, Any] | None, names: Name
     if not file.problems:
         found = frozenset(place.cluster for place in file.discover)
         problems += check_server(file.server, file.policy, names.clusters)
-        problems += check_slurm(file.slurm, names.clusters)
+        problems += check_slurm(file.slurm, file.slurm_of, file.clusters, names.clusters)
         problems += check_policy(file.policy, names.clusters)
         problems += check_clusters(file.clusters, file.policy, names.clusters, left_open=True, found=found)
     if tree_read:
@@ -92,6 +94,7 @@ def _build(data: dict[str, Any] | None, tree: dict[str, Any] | None, names: Name
         grants=tuple(grants),
         discover=tuple(file.discover),
         slurm=file.slurm,
+        slurm_of=tuple(file.slurm_of.items()),
     )
 
 

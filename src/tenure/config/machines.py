@@ -13,7 +13,7 @@ from tenure.core.model import Cluster, Host
 
 
 class Machine(Protocol):
-    """What an executor tells of a machine: ``cpus`` in thousandths, ``mem`` in MiB."""
+    """What an executor tells of a machine: ``cpus`` in thousandths, ``mem`` in MiB, ``cluster`` '' for any."""
 
     @property
     def name(self) -> str: ...
@@ -23,6 +23,8 @@ class Machine(Protocol):
     def cpus(self) -> int: ...
     @property
     def mem(self) -> int: ...
+    @property
+    def cluster(self) -> str: ...
 
 
 def needs_machines(config: Config) -> bool:
@@ -51,10 +53,11 @@ def resolve(config: Config, machines: Iterable[Machine], names: Names | None = N
     problems: list[Problem] = []
     clusters = []
     for cluster in config.clusters:
-        hosts = [_completed(host, found, sharing) for host in cluster.hosts]
+        here = [machine for machine in found if machine.cluster in ("", cluster.name)]
+        hosts = [_completed(host, here, sharing) for host in cluster.hosts]
         for place in config.discover:
             if place.cluster == cluster.name:
-                hosts += _discovered(place, found, file, problems)
+                hosts += _discovered(place, here, file, problems)
         problems += [_unknown(file, cluster, host) for host in hosts if host.cpus == 0 or host.mem == 0]
         clusters.append(replace(cluster, hosts=tuple(hosts)))
     if problems:

@@ -77,6 +77,7 @@ class SlurmTable(Table):
     partition: str | None = None
     root: str | None = None
     commands: str | None = None
+    conf: str | None = None
 
 
 class PolicyTable(Table):

@@ -50,12 +50,14 @@ class Slurm:
     """How Slurm is used by the executor of that name.
 
     ``partition``: '' is Slurm's default. ``root``: where attempts have their files, seen by all nodes; None: ``runs``
-    in the server's ``data_dir``. ``commands``: the folder of Slurm's commands; None: found on PATH.
+    in the server's ``data_dir``. ``commands``: the folder of Slurm's commands; None: found on PATH. ``conf``: the
+    slurm.conf that they read; None: theirs by default, or what SLURM_CONF says.
     """
 
     partition: str = ""
     root: Path | None = None
     commands: Path | None = None
+    conf: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,18 @@ class Config:
     grants: tuple[Grant, ...] = ()
     discover: tuple[Discover, ...] = ()
     slurm: Slurm = Slurm()
+    slurm_of: tuple[tuple[str, Slurm], ...] = ()
+    """Clusters with a Slurm, or a partition, of their own: what is not said there is as in ``slurm``."""
+
+    def slurm_for(self, cluster: str) -> Slurm:
+        """How Slurm is used for a cluster of ``slurm_of``, with ``root`` filled in. Raises KeyError for another one."""
+        own = dict(self.slurm_of)[cluster]
+        return Slurm(
+            partition=own.partition or self.slurm.partition,
+            root=own.root or self.runs / f"on-{cluster}",
+            commands=own.commands or self.slurm.commands,
+            conf=own.conf or self.slurm.conf,
+        )
 
     @property
     def runs(self) -> Path:

@@ -97,6 +97,9 @@ class Capacity:
     A GPU is held at most twice: by its holder and by one claim that waits for that holder to leave; it is
     free when nobody holds it. CPUs and memory are plain sums and go negative while a claim waits for its
     victims. ``free_gpus`` counts the free GPUs on open hosts.
+
+    What others than Tenure use of a host is counted, not numbered: so many fewer of its GPUs are free, and none when
+    they and what is held here are more than there are.
     """
 
     __slots__ = (
@@ -108,6 +111,7 @@ class Capacity:
         "_mem",
         "_open",
         "_open_fields",
+        "_others",
         "_untouched",
         "free",
         "free_gpus",
@@ -126,6 +130,7 @@ class Capacity:
         self.index = layout.index
         self._held = [0] * len(self.hosts)
         self._doubled = [0] * len(self.hosts)
+        self._others = [0] * len(self.hosts)
         self._cpus = [host.cpus for host in self.hosts]
         self._mem = [host.mem for host in self.hosts]
         self._open = layout.all
@@ -148,6 +153,7 @@ class Capacity:
         self.index = other.index
         self._held = other._held.copy()
         self._doubled = other._doubled.copy()
+        self._others = other._others.copy()
         self._cpus = other._cpus.copy()
         self._mem = other._mem.copy()
         self._open = other._open
@@ -170,7 +176,7 @@ class Capacity:
             self._open ^= 1 << i
             self._open_fields ^= tally.FIELD << tally.WIDTH * i
             self.gained |= 1 << i
-            free = (self._layout.full[i] & ~self._held[i]).bit_count()
+            free = self._free_count(i)
             self.free_gpus += free if is_open else -free
 
     def is_open(self, host: str) -> bool:
@@ -178,9 +184,22 @@ class Capacity:
         return bool(self._open >> self.index[host] & 1)
 
     def free_on(self, host: str) -> int:
-        """The GPUs of a host that nobody holds, as bits, whether it is open or not. Raises KeyError."""
+        """The GPUs of a host that nobody of Tenure's holds, as bits, whether it is open or not. Raises KeyError."""
         i = self.index[host]
         return self._layout.full[i] & ~self._held[i]
+
+    def free_count(self, host: str) -> int:
+        """Free GPUs of a host, open or not. Raises KeyError when there is no such host."""
+        return self._free_count(self.index[host])
+
+    def _free_count(self, i: int) -> int:
+        free = (self._layout.full[i] & ~self._held[i]).bit_count() - self._others[i]
+        return free if free > 0 else 0
+
+    def occupy(self, host: str, gpus: int, cpus: int, mem: int) -> None:
+        """Others use so much more of a host than before, less where it is negative. Raises KeyError: no such host."""
+        i = self.index[host]
+        self._settle(i, self._held[i], -cpus, -mem, gpus)
 
     def open_hosts(self) -> int:
         """The hosts that take new replicas, as bits."""
@@ -241,11 +260,15 @@ class Capacity:
         self._doubled[i] &= ~bits
         self._settle(i, held & ~(bits & ~both), slot.cpus, slot.mem)
 
-    def _settle(self, i: int, held: int, cpus: int, mem: int) -> None:
-        """Host ``i`` now has ``held``, and ``cpus`` and ``mem`` more free; put it in the right masks."""
-        full, bit = self._layout.full[i], 1 << i
-        old, new = (full & ~self._held[i]).bit_count(), (full & ~held).bit_count()
+    def _settle(self, i: int, held: int, cpus: int, mem: int, others: int = 0) -> None:
+        """Host ``i`` now has ``held``, and ``cpus`` and ``mem`` more free; put it in the right masks.
+
+        ``others``: how many more of its GPUs are used by others.
+        """
+        bit, old = 1 << i, self._free_count(i)
         self._held[i] = held
+        self._others[i] += others
+        new = self._free_count(i)
         if old != new:
             self._by_free[old] ^= bit
             self._by_free[new] ^= bit

@@ -92,6 +92,7 @@ def _carry_over(state: State, cluster: ClusterState, before: ClusterState) -> No
     cluster.freed = before.freed + before.spec.gpus
     names = {host.name for host in cluster.spec.hosts}
     cluster.hosts = {name: record for name, record in before.hosts.items() if name in names}
+    cluster.foreign = {name: use for name, use in before.foreign.items() if name in names}
     rebuild_room(state, cluster)
     if state.policy.headroom_percent:
         effects.keep_free(cluster, tuple(host for host in before.headroom if host in names))
@@ -101,8 +102,10 @@ def _carry_over(state: State, cluster: ClusterState, before: ClusterState) -> No
 
 
 def rebuild_room(state: State, cluster: ClusterState) -> None:
-    """A room with the hosts of the declaration, in which what every attempt holds or claims is taken."""
+    """A room with the hosts of the declaration, in which what every attempt holds or claims is taken, and by others."""
     cluster.room = Room(cluster.spec.hosts)
+    for name, use in cluster.foreign.items():
+        cluster.room.occupy(name, use.gpus, use.cpus, use.mem)
     for name, record in cluster.hosts.items():
         effects.set_host_state(cluster, name, record.state)
     for attempt_id in sorted(state.attempts):

@@ -128,6 +128,22 @@ class HostStateChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignUse:
+    """What others than Tenure use of a host from now on: whole GPUs, thousandths of a CPU, MiB. All 0: nothing.
+
+    ``what``: who they are, for people. It is nobody's charge.
+    """
+
+    at: int
+    cluster: str
+    host: str
+    gpus: int
+    cpus: int
+    mem: int
+    what: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigApplied:
     """Clusters, policy and tree, whole, as they are from now on.
 
@@ -180,6 +196,7 @@ Event = (
     | AttemptExited
     | CheckpointReported
     | HostStateChanged
+    | ForeignUse
     | ConfigApplied
     | Paused
     | Resumed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tenure.core.foreign import without
 from tenure.core.ledger import Kind
 from tenure.core.lifecycle import JobState
 from tenure.core.model import MINUTE
@@ -135,6 +136,8 @@ def _waiting(contest: Contest, job: Job, parked: Reason | None, shut: int) -> Be
     if misfit.fits_if_open:
         closed = tuple(h for h, r in sorted(cluster.hosts.items()) if not cluster.room.is_open(h))
         return Because(Reason.WAITING_HOST_STATE, {"cluster": name, "closed": misfit.closed, "hosts": closed[:NAMED]})
+    if cluster.foreign and without(trial, cluster).can_fit(spec.roles, spec.labels):
+        return _around(contest, job, trial)
     return _no_room(contest, job, trial)
 
 
@@ -175,6 +178,14 @@ def _standing(contest: Contest, job: Job, others: list[Attempt]) -> Because:
     if rival.promised_until is not None:
         numbers["turn_until"] = rival.promised_until
     return Because(Reason.WAITING_STANDING, numbers)
+
+
+def _around(contest: Contest, job: Job, trial: Room) -> Because:
+    """It would fit if jobs around Tenure used nothing: how much they use, and where."""
+    cluster = contest.cluster
+    used = sum(use.gpus for use in cluster.foreign.values())
+    numbers: dict[str, Number] = {"cluster": cluster.spec.name, "gpus": job.spec.gpus, "free_gpus": trial.free_gpus}
+    return Because(Reason.WAITING_OTHERS, {**numbers, "others": used, "hosts": tuple(sorted(cluster.foreign))[:NAMED]})
 
 
 def _no_room(contest: Contest, job: Job, trial: Room) -> Because:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tenure.core.decisions import Evict, Headroom, Stop
+from tenure.core.foreign import wholly_ours
 from tenure.core.model import HOUR
 from tenure.core.preemption import Contest, grace_of
 from tenure.core.reasons import Because, Reason
@@ -27,10 +28,12 @@ def plan(contest: Contest) -> Headroom | None:
     """The hosts that are kept from now on; None: those that are kept already."""
     cluster, gpus = contest.cluster, wanted(contest)
     room = cluster.room
-    kept = [host for host in cluster.headroom if room.is_open(host)]
+    kept = [host for host in cluster.headroom if wholly_ours(cluster, host)]
     while kept and _gpus(cluster, kept) - _gpus(cluster, kept[-1:]) >= gpus:
         kept.pop()
-    others = [host.name for host in room.hosts if host.gpus and room.is_open(host.name) and host.name not in kept]
+    others = [
+        host.name for host in room.hosts if host.gpus and wholly_ours(cluster, host.name) and host.name not in kept
+    ]
     busy = {name: _busy(contest, name) for name in others} if _gpus(cluster, kept) < gpus else {}
     for name in sorted(busy, key=lambda name: busy[name]):
         if _gpus(cluster, kept) >= gpus:

@@ -29,6 +29,7 @@ class Reason(Word):
     WAITING_LABELS = "waiting_labels"
     WAITING_HOST_STATE = "waiting_host_state"
     WAITING_CPU_MEMORY = "waiting_cpu_memory"
+    WAITING_OTHERS = "waiting_others"
     WAITING_EVICTION_CAP = "waiting_eviction_cap"
     WAITING_CLAIM = "waiting_claim"
     WAITING_TEAM_CAP = "waiting_team_cap"

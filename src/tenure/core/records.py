@@ -153,6 +153,16 @@ class Job:
         return Kind.CHARGED if self.spec.charged else Kind.UNALLOCATED
 
 
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """What others than Tenure use of a host (see ``events.ForeignUse``)."""
+
+    gpus: int
+    cpus: int
+    mem: int
+    what: str = ""
+
+
 @dataclass(slots=True)
 class HostRecord:
     state: HostState

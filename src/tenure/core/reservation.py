@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tenure.core.decisions import Claim, Reserve, Start
+from tenure.core.foreign import wholly_ours
 from tenure.core.ledger import Kind
 from tenure.core.model import GPU, SHORT_GPUS, SHORT_RUNTIME, Cluster, Slots, short
 from tenure.core.preemption import Contest, because, evictions, grace_of, smallest_set
@@ -187,7 +188,7 @@ class Outlook:
 
         ``given_up``: what others of its leaf, in whose place it comes, are promised until then.
         """
-        contest, room = self.contest, self.contest.cluster.room
+        contest, cluster, room = self.contest, self.contest.cluster, self.contest.cluster.room
         times, lasting = self.free_at.copy(), self._lasting(job, given_up)
         for each in lasting:
             for host in each.hosts:
@@ -195,7 +196,9 @@ class Outlook:
         spec = job.spec
         until = contest.now + contest.state.policy.reserve_ahead
         hosts = [
-            i for i, at in enumerate(times) if at <= until and usable >> i & 1 and room.is_open(room.hosts[i].name)
+            i
+            for i, at in enumerate(times)
+            if at <= until and usable >> i & 1 and wholly_ours(cluster, room.hosts[i].name)
         ]
         hosts.sort(key=lambda i: (times[i], i))
         count = _shortest(hosts, lambda mask: self.empty.can_fit(spec.roles, spec.labels, mask))
@@ -206,9 +209,9 @@ class Outlook:
         chosen = {room.index[slot.host] for slot in slots}
         told = max(times[i] for i in chosen)
         bounded = sorted(each.attempt.id for each in lasting if chosen.intersection(each.hosts))
-        cluster = contest.cluster.spec
+        spec_of = cluster.spec
         numbers: dict[str, Number] = {
-            "cluster": cluster.name,
+            "cluster": spec_of.name,
             "hosts": len(chosen),
             "gpus": spec.gpus,
             "told": told,
@@ -217,11 +220,11 @@ class Outlook:
         return Reserve(
             contest.now,
             job.id,
-            cluster.name,
+            spec_of.name,
             tuple(room.hosts[i].name for i in sorted(chosen)),
             self.empty.amount(slots),
             told,
-            bound(cluster, told),
+            bound(spec_of, told),
             tuple(bounded),
             Because(Reason.RESERVED, numbers),
         )

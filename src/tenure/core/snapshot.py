@@ -20,6 +20,7 @@ from tenure.core.state import (
     Attempt,
     ClusterState,
     Due,
+    Foreign,
     HostRecord,
     Job,
     Pending,
@@ -65,6 +66,7 @@ def _save_cluster(cluster: ClusterState, since: int) -> dict[str, Any]:
     return {
         "spec": codec.plain(cluster.spec),
         "hosts": codec.plain(cluster.hosts),
+        "foreign": codec.plain(cluster.foreign),
         "recent_evictions": list(cluster.recent_evictions),
         "recent_moves": list(cluster.recent_moves),
         "headroom": list(cluster.headroom),
@@ -133,6 +135,7 @@ def _load_cluster(state: State, saved: dict[str, Any], closed: dict[str, Iterabl
     cluster = ClusterState(codec.record(Cluster, saved["spec"]))
     name = cluster.spec.name
     cluster.hosts = codec.record(dict[str, HostRecord], saved["hosts"])
+    cluster.foreign = codec.record(dict[str, Foreign], saved.get("foreign", {}))
     cluster.recent_evictions = deque(saved["recent_evictions"])
     cluster.recent_moves = deque(saved.get("recent_moves", ()))
     state.clusters[name] = cluster

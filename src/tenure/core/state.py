@@ -18,10 +18,10 @@ from tenure.core.placement import Room
 from tenure.core.pool import Pool
 from tenure.core.queue import Queue
 from tenure.core.reasons import Because
-from tenure.core.records import ArrayRecord, Attempt, HostRecord, Job, Pending, Reservation, StopRecord
+from tenure.core.records import ArrayRecord, Attempt, Foreign, HostRecord, Job, Pending, Reservation, StopRecord
 from tenure.core.tree import Tree
 
-__all__ = ["ArrayRecord", "Attempt", "HostRecord", "Job", "Pending", "Reservation", "StopRecord"]
+__all__ = ["ArrayRecord", "Attempt", "Foreign", "HostRecord", "Job", "Pending", "Reservation", "StopRecord"]
 """What is at home elsewhere and found here as well."""
 
 
@@ -59,6 +59,8 @@ class ClusterState:
         self.ledger = Ledger()
         self.queues: dict[Kind, Queue] = {kind: Queue(kind) for kind in OCCUPANCY}
         self.hosts: dict[str, HostRecord] = {}
+        self.foreign: dict[str, Foreign] = {}
+        """Host -> what others than Tenure use of it, where they use anything."""
         self.on_host: dict[str, set[str]] = {h.name: set() for h in spec.hosts}
         """Attempts that hold or claim GPUs of a host."""
         self.exposed: dict[str, dict[str, Attempt]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenure.core import effects, waits
+from tenure.core import effects, foreign, waits
 from tenure.core.configure import apply_config
 from tenure.core.decisions import (
     AttemptEnded,
@@ -24,6 +24,7 @@ from tenure.core.events import (
     ConfigApplied,
     Event,
     EvictRequested,
+    ForeignUse,
     Held,
     HostStateChanged,
     Paused,
@@ -80,6 +81,8 @@ def absorb(state: State, event: Event) -> list[Outcome]:
                 state.touched_jobs.add(attempt.job_id)
         case HostStateChanged():
             _host(state, event, out)
+        case ForeignUse():
+            _foreign(state, event, out)
         case ConfigApplied():
             out.extend(apply_config(state, event))
         case Paused() | Resumed():
@@ -277,9 +280,9 @@ def lose_reservation(state: State, job: Job, why: Because, out: list[Outcome]) -
 
 
 def _lose_held_host(state: State, cluster: ClusterState, host: str, out: list[Outcome]) -> None:
-    """A host that takes nobody any more cannot be held: the reservation is made anew, and says so."""
+    """A host that takes nobody, or that others use, cannot be held: the reservation is made anew, and says so."""
     job = state.jobs.get(cluster.held.get(host, 0))
-    if job is not None and not cluster.room.is_open(host):
+    if job is not None and not foreign.wholly_ours(cluster, host):
         why = Because(Reason.RESERVED_HOST_LOST, {"cluster": cluster.spec.name, "host": host})
         state.dequeue(job)
         lose_reservation(state, job, why, out)
@@ -341,6 +344,15 @@ def _host(state: State, event: HostStateChanged, out: list[Outcome]) -> None:
                 stop(state, attempt, why, 0, out)
     effects.refresh_entitlement(state, cluster, state.now)
     state.unpark_all()
+
+
+def _foreign(state: State, event: ForeignUse, out: list[Outcome]) -> None:
+    cluster = state.clusters.get(event.cluster)
+    if cluster is not None and event.host in cluster.hosts:
+        foreign.use(cluster, event)
+        for claim, why in foreign.claims_without_room(state, cluster, event.host):
+            drop_claim(state, claim, why, out)
+        _lose_held_host(state, cluster, event.host, out)
 
 
 def _pause(state: State, event: Paused | Resumed) -> None:

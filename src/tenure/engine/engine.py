@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from tenure.config import diff
 from tenure.core import pickling, scheduler
 from tenure.core.decisions import Claim, Evict, Start, Stop
-from tenure.core.events import ConfigApplied, PauseScope
+from tenure.core.events import ConfigApplied, HostStateChanged, PauseScope
 from tenure.core.model import Array, Budget, Cluster, Grant, HostState, JobSpec, Policy
 from tenure.core.state import State
-from tenure.engine import requests
+from tenure.engine import requests, surroundings
 from tenure.engine.loop import Loop, StepReport
 from tenure.engine.requests import ArrayChange, Asked
 from tenure.engine.wishes import Wish, resolve
@@ -100,7 +100,17 @@ class Engine(Loop):
     def set_host(
         self, cluster: str, host: str, state: HostState, by: str, why: str, deadline: int | None = None
     ) -> None:
-        self._ask(requests.set_host(cluster, host, state, by, why, deadline), by)
+        """A host that another system has out of service does not become healthy here: it goes on as it is there."""
+
+        def request(now_is: State, now: int) -> Asked:
+            asked = requests.set_host(cluster, host, state, by, why, deadline)(now_is, now)
+            against = surroundings.out_of_service(self._conditions, cluster, host)
+            if state is HostState.HEALTHY and against is not None:
+                there = surroundings.state_of(against)
+                asked.events = [HostStateChanged(now, cluster, host, there, against.by, against.why)]
+            return asked
+
+        self._ask(request, by)
 
     def pause(self, scope: PauseScope, by: str) -> None:
         self._ask(requests.pause(scope, by), by)
@@ -138,4 +148,5 @@ class Engine(Loop):
         starts = [p for p in result.plans if isinstance(p, Start | Claim)]
         if not dry_run:
             self._ask(request, by)
+            self.poke()  # another system may have something against a host that is new
         return AppliedChange(changes, victims, starts, not dry_run)

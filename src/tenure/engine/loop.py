@@ -18,12 +18,12 @@ from tenure.core import codec, scheduler
 from tenure.core.events import AttemptExited, ClockAlarm, Event
 from tenure.core.scheduler import Result
 from tenure.core.state import State
-from tenure.engine import execution, recovery
+from tenure.engine import execution, recovery, surroundings
 from tenure.engine.clock import Clock
 from tenure.engine.errors import EngineStopped
 from tenure.engine.requests import Asked, Request
 from tenure.engine.writer import Writer
-from tenure.executors.base import Executor, Report, StaleEpoch
+from tenure.executors.base import Executor, HostCondition, Report, StaleEpoch
 from tenure.store.rows import AuditRow
 from tenure.store.store import Store
 
@@ -81,6 +81,10 @@ class Loop:
         self._ended: list[str] = []
         """Attempts whose end is committed and which the executor may forget."""
         self._unstarted: list[Event] = []
+        self._conditions: Sequence[HostCondition] = ()
+        """Hosts as another system had them when it was last asked."""
+        self._wished_at = -1
+        """The batch up to which the executor knows which hosts are out of service."""
         self.on_failure: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._make_clock, self._used_ids = clock, used_ids
@@ -224,12 +228,15 @@ class Loop:
         with self._wake:
             poked, self._poked = self._poked, False
         reports: Sequence[Report] = ()
+        conditions: Sequence[HostCondition] = ()
         if poked or self._now - self._polled_at >= self.config.server.slow_tick:
             reports = self.executor.poll()
+            self._conditions = conditions = self.executor.conditions()
             self._polled_at = self._now
         # Reports tell ages. Read afterwards, the clock puts nothing before its time: no span ends too early.
         self._read_clock()
-        self._step(self._news(reports), [])
+        around = surroundings.events_of(self._state, conditions, reports, self._now)
+        self._step(execution.in_order([*around, *self._news(reports)], self._state.now), [])
         for _ in range(REQUESTS_PER_ROUND):
             with self._wake:
                 if not self._pending:
@@ -239,6 +246,9 @@ class Loop:
             self._answer(pending)
         ended, self._ended = self._ended, []
         self._unstarted = self._conductor.act(self._state, self._now, ended)
+        if self._wished_at != self._writer.seq:
+            self._wished_at = self._writer.seq
+            self.executor.keep_out(surroundings.wishes_of(self._state))
         if self._unstarted:
             self.poke()
         if self._now - self._tidied_at >= self.config.server.slow_tick:
@@ -250,14 +260,14 @@ class Loop:
         self._now = max(self.clock.now(), self._state.now)
 
     def _news(self, reports: Sequence[Report]) -> list[Event]:
-        """What the executor knows and the state does not, in the order in which it happened."""
+        """What the executor knows of attempts and the state does not."""
         events, self._unstarted = self._unstarted, []
         for report in reports:
             if report.attempt_id not in self._state.attempts:
                 self._conductor.end_unknown(report)
             else:
                 events += execution.events_of(self._state, report, self._now)
-        return execution.in_order(events, self._state.now)
+        return events
 
     def _answer(self, pending: _Pending) -> None:
         """Do what was asked in a step of its own, so that the next request is checked against its effect."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,11 @@ from pathlib import Path
 import structlog
 
 from tenure.config import Config, load, resolve
+from tenure.config.settings import Slurm
 from tenure.core.reasons import Refusal
 from tenure.engine.engine import Engine
 from tenure.executors.local import LocalExecutor
+from tenure.executors.several import Part, Several
 from tenure.executors.slurm.executor import SlurmExecutor
 from tenure.store.store import Store
 
@@ -36,11 +39,24 @@ class Server:
         self.resources.close()
 
 
-def executor_for(config: Config) -> LocalExecutor | SlurmExecutor:
-    """The executor that the configuration names."""
-    if config.server.executor == "slurm":
-        return SlurmExecutor(config.runs, config.slurm.partition, config.slurm.commands)
-    return LocalExecutor(config.runs)
+def executor_for(config: Config) -> LocalExecutor | SlurmExecutor | Several:
+    """The executor that the configuration names, or several Slurms as one."""
+    if config.server.executor != "slurm":
+        return LocalExecutor(config.runs)
+    shared = _slurm(config.slurm, config.runs)
+    if not config.slurm_of:
+        return shared
+    parts = []
+    for name, _ in config.slurm_of:
+        own = config.slurm_for(name)
+        parts.append(Part(_slurm(own, own.root or config.runs), (name,)))
+    others = tuple(cluster.name for cluster in config.clusters if cluster.name not in dict(config.slurm_of))
+    return Several([*parts, Part(shared, others)] if others else parts)
+
+
+def _slurm(slurm: Slurm, root: Path) -> SlurmExecutor:
+    environment = {**os.environ, "SLURM_CONF": str(slurm.conf)} if slurm.conf is not None else None
+    return SlurmExecutor(root, slurm.partition, slurm.commands, environment)
 
 
 def build(config_path: Path) -> Server:

@@ -106,13 +106,62 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredHost:
-    """A host as the executor sees it; ``cpus`` in thousandths, ``mem`` in MiB, ``gpu_names`` one per GPU."""
+    """A host as the executor sees it; ``cpus`` in thousandths, ``mem`` in MiB, ``gpu_names`` one per GPU.
+
+    ``cluster``: the only one that it can be in, '' for any.
+    """
 
     name: str
     gpus: int
     cpus: int
     mem: int
     gpu_names: tuple[str, ...] = field(default_factory=tuple)
+    cluster: str = ""
+
+
+class Health(StrEnum):
+    """What another system that rules a host as well says about it."""
+
+    FIT = "fit"
+    DRAINING = "draining"
+    """It takes nothing new; what runs there may go on."""
+    FAILED = "failed"
+    """It is gone, and with it what ran there."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostCondition:
+    """A host as another system has it: whether it is in service there, who says so and why, and what others use.
+
+    ``by`` begins with the system's name and a colon (``slurm:root``), which no person's name has. What Tenure itself
+    asked for (``Executor.keep_out``) is no reason of the other system. ``gpus``: whole ones that are used by what
+    Tenure did not start, ``cpus`` thousandths, ``mem`` MiB, ``what``: who that is. ``has``: how much of the three there
+    is in the other system's eyes, where that is known: Tenure may have been given less of the host. ``cluster`` '': any
+    that has such a host.
+    """
+
+    name: str
+    health: Health = Health.FIT
+    by: str = ""
+    why: str = ""
+    gpus: int = 0
+    cpus: int = 0
+    mem: int = 0
+    what: str = ""
+    has: tuple[int, int, int] = (0, 0, 0)
+    cluster: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HostWish:
+    """Whether a host is to be out of service, for a reason of Tenure's own, ``since`` (ms UTC) that was decided."""
+
+    cluster: str
+    name: str
+    out: bool
+    by: str = ""
+    why: str = ""
+    since: int = 0
 
 
 class StaleEpoch(Exception):
@@ -150,6 +199,20 @@ class Executor(Protocol):
 
     def discover(self) -> Sequence[DiscoveredHost]:
         """Hosts that can be seen without configuration: this machine and its GPUs through NVML, Slurm's nodes."""
+
+    def conditions(self) -> Sequence[HostCondition]:
+        """Hosts as another system has them that rules them as well. Of a host that is not in it nothing is known.
+
+        Known as soon as ``open`` has returned, if that system answers; ``on_change`` is called when they change.
+        """
+        return ()
+
+    def keep_out(self, wishes: Sequence[HostWish]) -> None:
+        """Every host of Tenure's, in service or not, for the other system to be told. Returns at once.
+
+        Said again and again. Each wish is told once: a person there who decides otherwise is not overruled.
+        """
+        return
 
     def close(self) -> None:
         """Stop watching. Attempts go on."""

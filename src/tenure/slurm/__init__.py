@@ -4,6 +4,7 @@ from tenure.slurm.carry import Carried, NothingToCarry, carry_over
 from tenure.slurm.commands import CommandFailed, Commands
 from tenure.slurm.doctor import examine
 from tenure.slurm.findings import Finding, Level, counted
+from tenure.slurm.regimes import Regime, Rule, read_marks, regimes
 from tenure.slurm.site import Site, read_site
 
 __all__ = [
@@ -13,9 +14,13 @@ __all__ = [
     "Finding",
     "Level",
     "NothingToCarry",
+    "Regime",
+    "Rule",
     "Site",
     "carry_over",
     "counted",
     "examine",
+    "read_marks",
     "read_site",
+    "regimes",
 ]

@@ -98,6 +98,7 @@ def list_jobs(
     indices: Annotated[str | None, Query(max_length=4096, description="of an array only these, like 0-3,7")] = None,
     fold: Annotated[bool, Query(description="one for all jobs of an array that have never started")] = False,
     all: Annotated[bool, Query(description="ended ones too, unless states are named")] = False,
+    runs: Annotated[bool, Query(description="with all attempts of each job")] = False,
     after: Seq | None = None,
     limit: Limit = 100,
 ) -> Page[JobView]:
@@ -117,7 +118,7 @@ def list_jobs(
     )
     more = len(rows) > limit
     rows = rows[:limit]
-    return Page(items=job_views(engine, rows, fold=fold), next=rows[-1].id if more else None)
+    return Page(items=job_views(engine, rows, fold=fold, runs=runs), next=rows[-1].id if more else None)
 
 
 def _since(text: str | None) -> int | None:

@@ -21,13 +21,24 @@ from pathlib import Path
 import structlog
 
 from tenure.executors import files, procs
-from tenure.executors.base import DiscoveredHost, Executor, Launch, Report, StaleEpoch, StopOrder
+from tenure.executors.base import (
+    DiscoveredHost,
+    Executor,
+    HostCondition,
+    HostWish,
+    Launch,
+    Report,
+    StaleEpoch,
+    StopOrder,
+)
 from tenure.executors.epoch import EpochGate
 from tenure.executors.files import AttemptFiles
 from tenure.executors.slurm import plan as plans
 from tenure.executors.slurm import reading
 from tenure.executors.slurm.commands import CommandFailed, Commands
 from tenure.executors.slurm.gang import FileClock, Outcome
+from tenure.executors.slurm.hosts import HostWatch
+from tenure.executors.slurm.machines import Occupant
 from tenure.executors.slurm.reading import Node, SlurmJob
 from tenure.executors.slurm.run import Run
 from tenure.executors.slurm.steering import Steering
@@ -73,6 +84,7 @@ class SlurmExecutor(Executor):
         self._commands = _GatedCommands(self._gate, commands, environment)
         self._instance = _instance(self._root)
         self._steering = Steering(self._commands, self._root, partition, self._instance)
+        self._hosts = HostWatch(self._commands, self._root, partition, self._others)
         self._clock = FileClock(self._root)
         self._boot = procs.boot_id()
         self._mutex = threading.Lock()
@@ -99,6 +111,8 @@ class SlurmExecutor(Executor):
         for entry in sorted(self._active.iterdir()):
             self._adopt(entry.name)
         self._look_at_nodes()
+        self._ask_for_jobs()
+        self._hosts.open(on_change)
         self._thread = threading.Thread(target=self._watch, name="tenure-slurm", daemon=True)
         self._thread.start()
 
@@ -186,7 +200,23 @@ class SlurmExecutor(Executor):
         self._look_at_nodes()
         return [node.host for _, node in sorted(self._nodes.items())]
 
+    def conditions(self) -> Sequence[HostCondition]:
+        return self._hosts.conditions()
+
+    def keep_out(self, wishes: Sequence[HostWish]) -> None:
+        self._hosts.keep_out(wishes)
+
+    def _others(self, jobs: Sequence[Occupant]) -> list[Occupant]:
+        """Those that are not this server's: what they have of a node is somebody else's use of it."""
+        known, me = {one.id for some in self._jobs.values() for one in some if not one.over}, str(os.getuid())
+        return [
+            job
+            for job in jobs
+            if job.key[0] not in known and not (job.uid == me and reading.is_ours(job.comment, self._instance))
+        ]
+
     def close(self) -> None:
+        self._hosts.close()
         self._closing.set()
         self._wake.set()
         thread, self._thread = self._thread, None

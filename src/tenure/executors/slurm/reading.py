@@ -59,6 +59,12 @@ def comment(cluster: str, job: int, part: int, gpus: int, cpus: int, instance: s
     return f"tenure:{cluster}:{job}.{part}:{gpus}g{cpus}c:{instance}"
 
 
+def is_ours(comment: str, instance: str) -> bool:
+    """Whether the comment of a job is one of this server's."""
+    ours = _COMMENT.fullmatch(comment)
+    return ours is not None and ours["instance"] == instance
+
+
 def jobs(commands: Commands, instance: str) -> dict[int, list[SlurmJob]]:
     """Our jobs in Slurm, ended ones that it remembers too, by Tenure's job id. Raises CommandFailed."""
     # Only our own user's: nobody else can pretend to be one of them.
