@@ -20,8 +20,8 @@ SAID = {
     **dict.fromkeys(asked._FIELDS, NOTHING),
     "JobID": "7",
     "Name": "gang a=b",
-    "Command": "/home/ann/job.sh",
-    "WorkDir": "/home/ann",
+    "Command": "/data/ann/job.sh",
+    "WorkDir": "/data/ann",
     "NumNodes": "2",
     "NumCPUs": "16",
     "NumTasks": "8",
@@ -47,7 +47,7 @@ def said(**changed: str) -> Asked:
 def test_what_is_counted_for_all_nodes_is_divided_by_them() -> None:
     one = said(tres_per_job="gres:gpu:8")
     assert (one.cpus_in_all, one.memory_in_all, one.timeout, one.time_min) == (16, 1600, 26 * HOUR, None)
-    assert (one.name, one.command, one.alone) == ("gang a=b", "/home/ann/job.sh", False)
+    assert (one.name, one.command, one.alone) == ("gang a=b", "/data/ann/job.sh", False)
     assert (spread(one, 8), spread(one, 4)) == ((1, 8), (2, 4))
     with pytest.raises(Refusal, match="gpus = 8: on 3 nodes each must get as many"):
         spread(one, 3)

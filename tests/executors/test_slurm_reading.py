@@ -93,10 +93,10 @@ def test_patterns_of_an_output_file_are_filled_in() -> None:
         "ArrayTaskID": "3",
         "Name": "x",
         "UserName": "ann",
-        "WorkDir": "/home/ann",
+        "WorkDir": "/data/ann",
     }
     assert output({**said, "STDOUT": "out/%x-%A_%a-%j-%N-%u-100%%.txt"}, "STDOUT", "n1.lab") == (
-        "/home/ann/out/x-12_3-17-n1-ann-100%.txt"
+        "/data/ann/out/x-12_3-17-n1-ann-100%.txt"
     )
     assert output({**said, "STDOUT": "/tmp/%5j"}, "STDOUT", "n1") == "/tmp/00017"
     assert output({**said, "STDOUT": "N/A"}, "STDOUT", "n1") == ""
