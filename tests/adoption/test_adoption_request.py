@@ -105,7 +105,8 @@ def test_no_more_of_an_array_than_its_throttle_says() -> None:
         times = {"submitted": 1, "start": 0, "eligible": 0, "ended": 0}
         row = Row(
             id=f"{array}_{number}", number=9, array=array, state=state, held=True, uid=1, user="ann", account="",
-            reason="", restarts=0, exit=0, nodes="", dependency="", batch=True, mark=marks.write(mark), comment="", **times,
+            reason="", restarts=0, exit=0, nodes="", dependency="", batch=True, comment="",
+            mark=marks.write(mark), **times,
         )  # fmt: skip
         return row, mark
 

@@ -24,9 +24,9 @@ _NOTHING = frozenset({"", "(null)", "N/A", "NONE", "None"})
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A job as Slurm shows it. ``id`` is what its commands take: ``12``, or ``12_3`` for a task of an array; ``number`` is Slurm's own.
+    """A job as Slurm shows it. ``id`` is what its commands take: ``12``, or ``12_3`` for a task of an array.
 
-    Times are seconds since 1970, 0 for none. ``exit`` is a wait status: signal + 256 x code. ``restarts``: how often
+    ``number`` is Slurm's own. Times are seconds since 1970, 0 for none. ``exit`` is a wait status: signal + 256 x code. ``restarts``: how often
     it was queued again, which happens at ``submitted`` then. ``nodes`` is a host list.
     """
 
