@@ -26,8 +26,8 @@ _NOTHING = frozenset({"", "(null)", "N/A", "NONE", "None"})
 class Row:
     """A job as Slurm shows it. ``id`` is what its commands take: ``12``, or ``12_3`` for a task of an array.
 
-    ``number`` is Slurm's own. Times are seconds since 1970, 0 for none. ``exit`` is a wait status: signal + 256 x code. ``restarts``: how often
-    it was queued again, which happens at ``submitted`` then. ``nodes`` is a host list.
+    ``number`` is Slurm's own. Times are seconds since 1970, 0 for none. ``exit`` is a wait status: signal + 256 x code.
+    ``restarts``: how often it was queued again, which happens at ``submitted`` then. ``nodes`` is a host list.
     """
 
     id: str
