@@ -33,6 +33,8 @@ KILL_AGAIN_MS = 5_000
 """Between two orders to kill."""
 MISSING_MS = 3_000
 """So long Slurm must not have shown the job before it counts as forgotten."""
+REST_MS, LONG_AGO_S = 2_000, 10
+"""A node refuses a job that is sent to it in the second in which its last run was ended there ("credential revoked")."""
 RELEASED, WARNED = "released.json", "warned.json"
 _PREFIX = "slurm:"
 
@@ -95,6 +97,8 @@ class NativeRun:
         self._ended = 0
         """Slurm's time of the end, while it cleans up after the run."""
         self._missing_since: int | None = None
+        self._rests_since: int | None = None
+        """When it was first seen to wait, after it had just been queued again."""
         self._requeue_allowed = False
         self._killed_at: int | None = None
         self._told = 0
@@ -206,6 +210,10 @@ class NativeRun:
         return self._conclude(Outcome(files.NOT_STARTED, (), files.STOPPED_BEFORE), writing)
 
     def _release(self, handling: Handling, row: Row, writing: Writing) -> None:
+        if row.restarts and procs.wall_ms() // 1000 - row.submitted < LONG_AGO_S:
+            self._rests_since = self._rests_since or procs.boottime_ms()
+            if procs.boottime_ms() - self._rests_since < REST_MS:
+                return
         start = handling.start_of(row.id, self.plan.hosts[0])
         # Counted by the job or by its tasks, GPUs would be divided between the nodes as Slurm likes.
         handling.pin(row.id, self.plan.hosts, "" if start.gpus else f"gres:gpu:{self.plan.gpus}")
