@@ -34,7 +34,7 @@ KILL_AGAIN_MS = 5_000
 MISSING_MS = 3_000
 """So long Slurm must not have shown the job before it counts as forgotten."""
 REST_MS, LONG_AGO_S = 2_000, 10
-"""A node refuses a job that is sent to it in the second in which its last run was ended there ("credential revoked")."""
+"""A node refuses a job in the second in which its last run was ended there (``Job credential revoked``)."""
 RELEASED, WARNED = "released.json", "warned.json"
 _PREFIX = "slurm:"
 
