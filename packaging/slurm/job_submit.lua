@@ -7,7 +7,9 @@
 -- Account, user, --qos, --time-min and --comment stay in the job, where Tenure reads them. What Slurm would forget
 -- stands in the mark, which is the job's AdminComment: users can read it, not change it.
 --
---     tenure:1 requeue=yes|no|default [hold=user] [priority=N] [nice=N]
+--     tenure:1 requeue=yes|no|default [hold=user] [priority=N] [nice=N] [signal=WORD] [throttle=N]
+--
+-- Tenure adds job=N server=WORD when it has adopted the job, or refused: WHY.
 --
 -- Slurm takes a hold of a plugin for one of the job's user, who may release it: hence slurm_job_modify.
 
@@ -70,6 +72,20 @@ local function requeue_word(value)
     return value == 0 and "no" or "default"
 end
 
+-- --signal as the script says it, since Slurm shows it to nobody: not to plugins either, when it was typed.
+local function signal_word(script)
+    for line in string.gmatch(script or "", "[^\n]+") do
+        if not string.match(line, "^%s*#") then
+            return nil
+        end
+        local word = string.match(line, "^#SBATCH%s.*%-%-signal[=%s]([%w:@]+)")
+        if word ~= nil then
+            return word
+        end
+    end
+    return nil
+end
+
 -- Both return slurm.SUCCESS or slurm.ERROR, as the functions that call them do.
 function tenure_submit(job_desc, part_list, submit_uid)
     local mine, other = count(job_desc.partition or default_partition(part_list))
@@ -90,6 +106,14 @@ function tenure_submit(job_desc, part_list, submit_uid)
     end
     if nice ~= nil and nice ~= slurm.NO_VAL and nice ~= NO_NICE then
         mark = mark .. string.format(" nice=%d", nice - NO_NICE)
+    end
+    local signal = signal_word(job_desc.script)
+    if signal ~= nil then
+        mark = mark .. " signal=" .. signal
+    end
+    local throttle = string.match(job_desc.array_inx or "", "%%(%d+)$")
+    if throttle ~= nil then
+        mark = mark .. " throttle=" .. throttle
     end
     if string.find(mark, " priority=", 1, true) or string.find(mark, " nice=", 1, true) then
         tell_once("priority", submit_uid, PRIORITY_MEANS)

@@ -38,6 +38,18 @@ SLURM_POINTS = (
 )
 """Reached only by a server whose executor is Slurm."""
 
+ADOPTION_POINTS = (
+    "adoption.submitted",
+    "adoption.marked",
+    "native.pinned",
+    "native.recorded",
+    "native.released",
+    "native.warned",
+    "native.killed",
+    "native.ended",
+)
+"""Reached only for jobs that were taken over from Slurm."""
+
 POINTS = (*EXECUTOR_POINTS, *ENGINE_POINTS, *STORE_POINTS)
 """Those that every server reaches; crash tests go through them."""
 
@@ -47,9 +59,9 @@ _hits: Counter[str] = Counter()
 def point(name: str) -> None:
     """Kill this process here if ``TENURE_FAULT`` asks for it: at the first hit, or at hit N with ``name:N``.
 
-    Raises ValueError for a name that is not in ``POINTS`` or ``SLURM_POINTS``.
+    Raises ValueError for a name that is in none of these lists.
     """
-    if name not in POINTS and name not in SLURM_POINTS:
+    if name not in POINTS and name not in SLURM_POINTS and name not in ADOPTION_POINTS:
         raise ValueError(f"{name} is not in tenure.faults.POINTS")
     wanted, _, count = os.environ.get("TENURE_FAULT", "").partition(":")
     if wanted != name:

@@ -99,6 +99,7 @@ TEMPLATES: dict[Reason, str] = {
     Reason.PREEMPTED: "Evicted, and not resumable, so it has ended[: {evicted_by:word}][ for job {gainer}].",
     Reason.DEPENDENCY_FAILED: "Cancelled: it was to run after the success of [job {job}|another job][, which ended as "
     "{state:word}].",
+    Reason.REQUEUED: "It was queued again by the system that ran it[: {message}].",
     # Refusals carry a field, its value and a fix instead of numbers.
     Reason.UNKNOWN_BUDGET: "There is no such budget.",
     Reason.UNKNOWN_CLUSTER: "There is no such cluster.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from placement_helpers import NEAR, hold, hosts_of, placed, refused, role, where
 
 from tenure.core.model import Host, Label
@@ -62,6 +64,16 @@ def test_cpus_and_memory_send_a_replica_to_the_next_host() -> None:
     # Memory is not asked for here: two on h1, whose CPUs are free, then h2.
     assert [slot.host for slot in placed(room, [role(4, 1, cpus=24000)])] == ["h1", "h1", "h2", "h2"]
     assert not room.can_fit([role(5, 1, cpus=24000)], ())
+
+
+def test_replicas_that_keep_apart_have_hosts_of_their_own() -> None:
+    room = Room(hosts_of(3))
+    room.take([hold("h0", *range(6))])
+    apart = replace(role(3, 2), apart=True)
+    assert [slot.host for slot in placed(room, [apart])] == ["h0", "h1", "h2"]
+    assert [slot.host for slot in placed(room, [role(3, 2)])] == ["h0", "h1", "h1"]
+    assert not room.can_fit([replace(apart, replicas=4)], ())
+    assert refused(room, [replace(apart, replicas=4)]).placed == 3
 
 
 def test_several_replicas_fill_one_host() -> None:

@@ -159,8 +159,8 @@ def test_who_leaves_early_does_not_cut_the_grace_of_the_others(
     assert run.gang is not None
     wait_until(lambda: run.gang.ended([slurm.names[0]]), "the first has ended")
     for _ in range(3):  # looks at what is to be done now
-        seen = executor._jobs
-        wait_until(lambda seen=seen: executor._jobs is not seen, "another look")
+        seen = executor._look
+        wait_until(lambda seen=seen: executor._look is not seen, "another look")
     back.say("saved")
     assert watched.ended().exit_codes == (3, 9)
     assert [job[1] for job in shown(slurm, root)] == ["FAILED"]  # not CANCELLED: nobody had Slurm kill it

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from executor_kit import launch_of, replica, sh
 
-from tenure.executors.slurm import script
+from tenure.executors.slurm import marks, script
 from tenure.executors.slurm.commands import CommandFailed, Commands
+from tenure.executors.slurm.handling import output
 from tenure.executors.slurm.plan import Part, plan_of
-from tenure.executors.slurm.reading import by_part, comment, parse_jobs, parse_nodes
+from tenure.executors.slurm.reading import by_part, comment, own_jobs, parse_nodes
+from tenure.executors.slurm.rows import Row
 
 
 def test_the_script_starts_one_task_on_each_node() -> None:
@@ -24,18 +28,32 @@ def test_the_script_starts_one_task_on_each_node() -> None:
     assert words[-4:] == ["/usr/bin/python3", "-c", "print('it''s; rm -rf $HOME')", "/shared/runs/12"]
 
 
+def row(number: int, state: str, comment: str, **more: Any) -> Row:
+    usual = {
+        "number": number,
+        "array": "",
+        "held": False,
+        "uid": 7,
+        "user": "tenure",
+        "account": "",
+        "submitted": 1,
+        "start": 0,
+    }
+    usual |= {"eligible": 0, "ended": 0, "reason": "None", "restarts": 0, "exit": 0, "nodes": "", "dependency": ""}
+    return Row(id=str(number), state=state, comment=comment, **{**usual, "batch": True, "mark": "", **more})
+
+
 def test_our_jobs_are_told_by_their_comments() -> None:
-    lines = [
-        "7|RUNNING|4294901758|NONE|None|" + comment("main", 3, 0, 8, 64, "c0ffee00"),
-        "8|PENDING|0|NONE|job requeued in held state|" + comment("main", 4, 0, 2, 1, "c0ffee00"),
-        "9|COMPLETED|1|1796011142|None|" + comment("main", 4, 1, 0, 1, "c0ffee00"),
-        "10|RUNNING|1|NONE|None|" + comment("main", 5, 0, 8, 64, "ffffffff"),
-        "11|RUNNING|1|NONE|None|a comment with | in it",
-        "12|RUNNING|1|NONE|None|(null)",
-        "nonsense",
-        "",
+    rows = [
+        row(7, "RUNNING", comment("main", 3, 0, 8, 64, "c0ffee00")),
+        row(8, "PENDING", comment("main", 4, 0, 2, 1, "c0ffee00"), held=True),
+        row(9, "COMPLETED", comment("main", 4, 1, 0, 1, "c0ffee00"), ended=1796011142),
+        row(10, "RUNNING", comment("main", 5, 0, 8, 64, "ffffffff")),
+        row(11, "RUNNING", "a comment with | in it"),
+        row(12, "RUNNING", ""),
+        row(13, "RUNNING", comment("main", 3, 0, 8, 64, "c0ffee00"), uid=1000),
     ]
-    found = parse_jobs("\n".join(lines), "c0ffee00")
+    found = own_jobs(rows, "c0ffee00", 7)
     assert sorted(found) == [3, 4]
     (running,) = found[3]
     assert (running.id, running.gpus, running.cpus, running.live, running.held) == (7, 8, 64, True, False)
@@ -45,13 +63,43 @@ def test_our_jobs_are_told_by_their_comments() -> None:
 
 
 def test_of_two_with_one_comment_the_one_at_work_counts() -> None:
-    text = "\n".join(
-        f"{number}|{state}|{priority}|NONE|None|{comment('main', 1, 0, 1, 1, 'ab')}"
+    rows = [
+        row(number, state, comment("main", 1, 0, 1, 1, "ab"), held=priority == 0)
         for number, state, priority in ((5, "PENDING", 0), (4, "RUNNING", 9), (6, "COMPLETED", 9), (7, "PENDING", 0))
-    )
-    candidates = parse_jobs(text, "ab")[1]
+    ]
+    candidates = own_jobs(rows, "ab", 7)[1]
     assert by_part(candidates)[0].id == 4
     assert by_part([one for one in candidates if not one.live])[0].id == 7
+
+
+def test_a_mark_says_whose_job_it_is_and_why_it_waits() -> None:
+    plugin = "tenure:1 requeue=yes hold=user nice=-3 signal=B:USR1@90"
+    mark = marks.read(plugin)
+    assert mark is not None
+    assert (mark.said["requeue"], mark.said["signal"], mark.number("nice"), mark.job) == ("yes", "B:USR1@90", -3, 0)
+    adopted = replace(mark, job=12, server="ab12")
+    assert marks.write(adopted) == f"{plugin} job=12 server=ab12"
+    assert marks.read(marks.write(adopted)) == adopted
+    refused = replace(mark, refused=marks.shown("budget = x:\nthere is no job=99 server=cd\x1b[0m"))
+    assert marks.write(refused).endswith(" refused: budget = x: there is no job=99 server=cd [0m")
+    assert marks.read(marks.write(refused)) == refused
+    assert marks.read("somebody's note") is None
+
+
+def test_patterns_of_an_output_file_are_filled_in() -> None:
+    said = {
+        "JobID": "17",
+        "ArrayJobID": "12",
+        "ArrayTaskID": "3",
+        "Name": "x",
+        "UserName": "ann",
+        "WorkDir": "/data/ann",
+    }
+    assert output({**said, "STDOUT": "out/%x-%A_%a-%j-%N-%u-100%%.txt"}, "STDOUT", "n1.lab") == (
+        "/data/ann/out/x-12_3-17-n1-ann-100%.txt"
+    )
+    assert output({**said, "STDOUT": "/tmp/%5j"}, "STDOUT", "n1") == "/tmp/00017"
+    assert output({**said, "STDOUT": "N/A"}, "STDOUT", "n1") == ""
 
 
 def test_nodes_and_their_gpus() -> None:

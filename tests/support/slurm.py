@@ -92,17 +92,26 @@ def _program(name: str) -> str | None:
 class SlurmCluster:
     """``nodes`` are named node001 and so on, from ``first`` on.
 
-    ``conf``: more lines of slurm.conf; their keys replace the ones above.
+    ``conf``: more lines of slurm.conf; their keys replace the ones above. ``anybodys``: jobs are not root's alone.
     """
 
     def __init__(
-        self, base: Path, nodes: int = 4, gpus: int = 8, cpus: int = 64, conf: str = "", first: int = 1
+        self,
+        base: Path,
+        nodes: int = 4,
+        gpus: int = 8,
+        cpus: int = 64,
+        conf: str = "",
+        first: int = 1,
+        *,
+        anybodys: bool = False,
     ) -> None:
         self.base = base.resolve()
         self.names = [f"node{i:03d}" for i in range(first, first + nodes)]
         self.gpus, self.cpus, self.mem = gpus, cpus, 512_000
         self.conf_file = self.base / "etc" / "slurm.conf"
         self._more = conf
+        self._open = anybodys
 
     @property
     def env(self) -> dict[str, str]:
@@ -152,7 +161,23 @@ class SlurmCluster:
     def start_node(self, name: str) -> None:
         (self.base / "spool" / name).mkdir(exist_ok=True)
         stepd = str(self.base / "sbin" / "slurmstepd")
-        self._daemon("slurmd", "-f", str(self.conf_file), "-N", name, "-d", stepd)
+        self._daemon("slurmd", "-f", str(self.conf_file), "-N", name, "-d", stepd, before=self._opened())
+
+    def _opened(self) -> tuple[str, ...]:
+        """Words before a node's daemon. Its jobs may be anybody's, and pytest's directories are their owner's alone:
+
+        it sees others in their place, empty and open but for the cluster's own.
+        """
+        if not self._open:
+            return ()
+        closed = [path for path in reversed(self.base.parents) if not path.stat().st_mode & 0o001]
+        if not closed:
+            return ()
+        mounts = (
+            'mount --bind "$2" /mnt && mount -t tmpfs -o mode=755 tmpfs "$1" && mkdir -p "$2" && mount --move /mnt "$2"'
+        )
+        script = f'{mounts} && shift 2 && exec "$@"'
+        return ("unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh", str(closed[0]), str(self.base))
 
     def kill_controller(self) -> None:
         """As a power cut would: its last seconds are lost."""
@@ -225,9 +250,10 @@ class SlurmCluster:
             capture_output=True,
         )
 
-    def _daemon(self, name: str, *arguments: str) -> None:
+    def _daemon(self, name: str, *arguments: str, before: tuple[str, ...] = ()) -> None:
+        words = (*before, str(self.base / "sbin" / name), *arguments)
         with (self.base / "log" / f"{name}.stderr").open("ab") as errors:
-            subprocess.run((str(self.base / "sbin" / name), *arguments), check=True, stderr=errors, env=self.env)
+            subprocess.run(words, check=True, stderr=errors, env=self.env)
 
     def _ours(self) -> Iterator[int]:
         """Daemons and steps that name this directory, and what they have started: slurmd says so in its environment."""
@@ -288,12 +314,14 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def cluster(base: Path, nodes: int = 4, conf: str = "", first: int = 1) -> Iterator[SlurmCluster]:
+def cluster(
+    base: Path, nodes: int = 4, conf: str = "", first: int = 1, *, anybodys: bool = False
+) -> Iterator[SlurmCluster]:
     """For fixtures: a cluster that is up, and down afterwards; skips where Slurm is not installed, but not in CI."""
     why = missing()
     if why:
         (pytest.fail if os.environ.get("CI") and os.geteuid() == 0 else pytest.skip)(why)
-    made = SlurmCluster(base, nodes, conf=conf, first=first)
+    made = SlurmCluster(base, nodes, conf=conf, first=first, anybodys=anybodys)
     try:
         made.up()
         yield made

@@ -7,6 +7,8 @@ import signal
 import socket
 import threading
 import tomllib
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import FrameType
 
@@ -29,18 +31,22 @@ FAILED = 70
 HOUSEKEEPING_DELAY_S = 60
 
 
-def run(config_path: Path, host: str | None = None, port: int | None = None) -> int:
+Beside = Callable[[Server], AbstractContextManager[None]]
+
+
+def run(config_path: Path, host: str | None = None, port: int | None = None, beside: Beside | None = None) -> int:
     """Serve until SIGTERM or Ctrl-C; attempts go on. Returns the exit status.
 
-    ``host`` and ``port`` replace the configured ones; port 0 takes any. Raises ConfigError, AlreadyRunning,
-    StoreError, and OSError when the address is taken.
+    ``host`` and ``port`` replace the configured ones; port 0 takes any. ``beside``: what else goes on meanwhile. Raises
+    ConfigError, AlreadyRunning, StoreError, and OSError when the address is taken.
     """
     settings = load(config_path).server
     with _bind(host or settings.listen, settings.port if port is None else port) as bound:
         server = build(config_path)
         stopping = threading.Event()
         try:
-            _serve(server, bound, stopping)
+            with beside(server) if beside is not None else nullcontext():
+                _serve(server, bound, stopping)
         finally:
             stopping.set()
             server.close()

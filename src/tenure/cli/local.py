@@ -35,7 +35,7 @@ def serve(
     log_level: Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Run the scheduler, until Ctrl-C or SIGTERM. Jobs go on without it and are adopted by the next one."""
-    from tenure import logs
+    from tenure import adoption, logs
     from tenure.api.serve import run
     from tenure.engine.serve import AlreadyRunning
 
@@ -43,7 +43,7 @@ def serve(
         raise CliError(f"log-level = {log_level}: write debug, info, warning or error")
     logs.configure(log_level)
     try:
-        code = run(config_path(config), host, port)
+        code = run(config_path(config), host, port, adoption.running)
     except AlreadyRunning as error:
         raise CliError(str(error)) from error
     except OSError as error:

@@ -1,9 +1,9 @@
-"""``tenure slurm doctor``, ``partitions`` and ``import``: a site's Slurm, looked at and read. Nothing is changed."""
+"""``tenure slurm doctor``, ``partitions``, ``import`` and ``jobs``: a site's Slurm, looked at. Nothing is changed."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -157,6 +157,44 @@ def import_(
     elif out is None:
         for name, text in carried.files().items():
             print(f"# ---- {name}\n\n{text}")
+
+
+@app.command()
+def jobs(partition: Partitions = None, json: Json = False) -> None:
+    """Jobs that the plugin has held at birth: which of Tenure's jobs each one is, or why it is none."""
+    from tenure.executors.slurm import rows
+    from tenure.executors.slurm.commands import CommandFailed, Commands
+    from tenure.executors.slurm.look import sort
+
+    try:
+        found = [row for name in partition or ("",) for row in rows.ask(Commands(), name)]
+    except CommandFailed as error:
+        raise CliError(str(error), Exit.UNREACHABLE) from error
+    shown = [
+        {
+            "id": row.id,
+            "user": row.user,
+            "account": row.account,
+            "state": row.state,
+            "job": mark.job or None,
+            "refused": mark.refused or None,
+        }
+        for row, mark in sort(found, "", -1).marked
+        if not row.over
+    ]
+    if json:
+        print_json(shown)
+    else:
+        _show_jobs(shown)
+
+
+def _show_jobs(shown: Sequence[Mapping[str, str | int | None]]) -> None:
+    from tenure.cli import render
+
+    table = render.table("ID", "USER", "ACCOUNT", "STATE", "JOB", "NOT ADOPTED", fold=("NOT ADOPTED",))
+    for one in shown:
+        table.add_row(*("" if value is None else str(value) for value in one.values()))
+    render.output().print(table)
 
 
 def _read(user: str) -> Site:

@@ -112,6 +112,10 @@ def _check_slurm(slurm: Slurm, file: str, place: tuple[str, ...]) -> list[Proble
     ):
         if path is not None and "\0" in str(path):
             at.add(field, show(str(path)), f"name {example}")
+    for account, budget in slurm.accounts:
+        if not account or not budget.strip("/"):
+            shown = f"{show(account)} = {show(budget)}"
+            at.add("accounts", shown, 'name an account and the path of a budget, like vision = "lab/vision"')
     return at.problems
 
 

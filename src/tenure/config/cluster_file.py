@@ -40,7 +40,9 @@ class ClusterFile:
         self.server = self._server(data.get("server", {}))
         slurm = data.get("slurm", {})
         of = (
-            {name: table for name, table in slurm.items() if isinstance(table, dict)} if isinstance(slurm, dict) else {}
+            {name: table for name, table in slurm.items() if isinstance(table, dict) and name != "accounts"}
+            if isinstance(slurm, dict)
+            else {}
         )
         self.slurm = self._slurm({key: slurm[key] for key in slurm if key not in of} if of else slurm, ("slurm",))
         self.slurm_of = {name: self._slurm(table, ("slurm", name)) for name, table in of.items()}
@@ -59,6 +61,7 @@ class ClusterFile:
         for name in ("root", "commands", "conf"):
             if name in given:
                 given[name] = Path(given[name])
+        given["accounts"] = tuple(sorted(given.get("accounts", {}).items()))
         return Slurm(**given)
 
     def _policy(self, data: object) -> Policy:

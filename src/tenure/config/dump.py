@@ -18,9 +18,9 @@ def dump(config: Config, *, server: bool = True) -> tuple[str, str]:
     """``tenure.toml`` and ``budgets.toml``. Without ``server`` no paths and no database address are shown."""
     blocks = [_table("server", _settings(config.server))] if server else []
     if server and config.slurm != Slurm():
-        blocks.append(_table("slurm", _settings(config.slurm)))
+        blocks.append(_table("slurm", _slurm(config.slurm)))
     if server:
-        blocks += [_table(f"slurm.{key_text(name)}", _settings(own)) for name, own in config.slurm_of]
+        blocks += [_table(f"slurm.{key_text(name)}", _slurm(own)) for name, own in config.slurm_of]
     blocks.append(_table("policy", _settings(config.policy)))
     blocks += [_cluster(cluster, config.discover) for cluster in config.clusters]
     tree = [_budget(budget) for budget in config.budgets] + [_grant(grant) for grant in config.grants]
@@ -32,7 +32,7 @@ def _settings(record: Server | Slurm | Policy | Cluster) -> dict[str, str]:
     lines: dict[str, str] = {}
     for field in fields(record):
         value = getattr(record, field.name)
-        if field.name in ("name", "hosts") or value in ("", None):
+        if field.name in ("name", "hosts") or value in ("", None) or isinstance(value, tuple):
             continue
         if isinstance(value, bool):
             lines[field.name] = "true" if value else "false"
@@ -40,6 +40,13 @@ def _settings(record: Server | Slurm | Policy | Cluster) -> dict[str, str]:
             lines[field.name] = _text(format_duration(value, exact=True))
         else:
             lines[field.name] = str(value) if isinstance(value, int) else _text(str(value))
+    return lines
+
+
+def _slurm(slurm: Slurm) -> dict[str, str]:
+    lines = _settings(slurm)
+    if slurm.accounts:
+        lines["accounts"] = _inline({account: _text(path) for account, path in slurm.accounts})
     return lines
 
 

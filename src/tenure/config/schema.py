@@ -78,6 +78,7 @@ class SlurmTable(Table):
     root: str | None = None
     commands: str | None = None
     conf: str | None = None
+    accounts: dict[str, str] | None = None
 
 
 class PolicyTable(Table):

@@ -51,13 +51,15 @@ class Slurm:
 
     ``partition``: '' is Slurm's default. ``root``: where attempts have their files, seen by all nodes; None: ``runs``
     in the server's ``data_dir``. ``commands``: the folder of Slurm's commands; None: found on PATH. ``conf``: the
-    slurm.conf that they read; None: theirs by default, or what SLURM_CONF says.
+    slurm.conf that they read; None: theirs by default, or what SLURM_CONF says. ``accounts``: which budget an account
+    of Slurm is charged to, where its name does not say.
     """
 
     partition: str = ""
     root: Path | None = None
     commands: Path | None = None
     conf: Path | None = None
+    accounts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ class Config:
             root=own.root or self.runs / f"on-{cluster}",
             commands=own.commands or self.slurm.commands,
             conf=own.conf or self.slurm.conf,
+            accounts=own.accounts or self.slurm.accounts,
         )
 
     @property

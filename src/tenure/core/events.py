@@ -93,6 +93,8 @@ class AttemptExited:
 
     ``exit_codes``: one per replica, in order of (role, replica); negative is a signal. ``done``: it touched its
     ``TENURE_DONE`` marker. ``ended_at``: when it ended, if that was before ``at``, the step that heard of it; else 0.
+    ``again``: it ended because its own system has queued it again (``scontrol requeue``), so it comes back.
+    ``cancelled_by``: who ended it there for good, '' for nobody.
     """
 
     at: int
@@ -102,6 +104,8 @@ class AttemptExited:
     done: bool = False
     message: str = ""
     ended_at: int = 0
+    again: bool = False
+    cancelled_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

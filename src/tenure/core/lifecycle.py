@@ -65,6 +65,9 @@ TABLE: dict[tuple[JobState, Step], JobState] = {
     (S.STARTING, E.FAIL): S.FAILED,
     (S.STARTING, E.REQUEUE): S.QUEUED,
     (S.STARTING, E.STOP): S.STOPPING,
+    # Cancelled in the system that runs it, which Tenure hears of when it is over.
+    (S.STARTING, E.CANCEL): S.CANCELLED,
+    (S.RUNNING, E.CANCEL): S.CANCELLED,
     (S.RUNNING, E.SUCCEED): S.SUCCEEDED,
     (S.RUNNING, E.FAIL): S.FAILED,
     (S.RUNNING, E.REQUEUE): S.QUEUED,

@@ -36,7 +36,8 @@ SELF = "self"
 class Role:
     """Identical replicas of one command. A replica never spans hosts.
 
-    ``gpus`` is whole GPUs per replica, ``cpus`` thousandths of a CPU per replica, ``mem`` MiB per replica.
+    ``gpus`` is whole GPUs per replica, ``cpus`` thousandths of a CPU per replica, ``mem`` MiB per replica. ``apart``:
+    no two of its replicas share a host, as the nodes of a Slurm job do not.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Role:
     cpus: int
     mem: int
     command: tuple[str, ...] = ()
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +72,17 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What the executor needs and the core never reads."""
+    """What the executor needs and the core never reads.
+
+    ``adopted``: what another system calls this job, which it had first (``slurm:CLUSTER:ID@SUBMITTED``); '' for others.
+    """
 
     workdir: str = ""
     env: tuple[tuple[str, str], ...] = ()
     launch: str = "per-replica"
     """``per-replica``: one process per replica; ``per-gpu``: one per GPU, with RANK/WORLD_SIZE/LOCAL_RANK."""
     warn_signal: str = "SIGTERM"
+    adopted: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,12 +42,16 @@ class Fate:
 def fate(job: Job, attempt: Attempt, event: AttemptExited) -> Fate:
     """What happens to the job whose attempt ended so."""
     stop = attempt.stop
+    if event.cancelled_by:
+        return Fate(Step.CANCEL, Because(Reason.CANCELLED, {"by": event.cancelled_by}))
     # Heard of late, it may have ended before anybody decided to stop it.
     if stop is not None and (event.ended_at or event.at) >= stop.warn_at:
         return _after_stop(job, stop.because, event)
     numbers: dict[str, Number] = {"exit_codes": event.exit_codes}
     if event.message:
         numbers["message"] = event.message
+    if event.again:
+        return Fate(Step.REQUEUE, Because(Reason.REQUEUED, numbers), back_off=True)
     if event.kind is ExitKind.LOST:
         because = Because(Reason.EXECUTOR_LOST, numbers)
         return Fate(Step.REQUEUE, because, back_off=True) if job.spec.contract.resumable else _failed(job, because)
@@ -73,6 +77,8 @@ def _after_stop(job: Job, why: Because, event: AttemptExited) -> Fate:
         return Fate(Step.CANCEL, why)
     if event.done:
         return Fate(Step.SUCCEED, Because(Reason.SUCCEEDED, {"exit_codes": event.exit_codes}))
+    if event.again:  # as frameworks do when they are warned, of a time limit too
+        return Fate(Step.REQUEUE, why)
     if why.reason is Reason.TIMED_OUT:
         return Fate(Step.TIME_OUT, why)
     if why.reason is Reason.START_TIMED_OUT:

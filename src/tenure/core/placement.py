@@ -324,6 +324,8 @@ def _size(role: Role) -> tuple[int, int, int]:
 
 def _times(role: Role, free: int, cpus: int, mem: int, most: int) -> int:
     """How many replicas, at most ``most``, a host takes with that many free GPUs, CPUs and memory."""
+    if role.apart:
+        most = min(most, 1)
     if role.gpus:
         most = min(most, free // role.gpus)
     if role.cpus:

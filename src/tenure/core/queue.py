@@ -28,12 +28,15 @@ class Shape(NamedTuple):
     labels: tuple[Label, ...]
     clusters: tuple[str, ...]
     min_runtime: int
+    apart: tuple[bool, ...] = ()
+    """Per role, whether its replicas keep to hosts of their own; empty when none does."""
 
 
 def shape_of(spec: JobSpec) -> Shape:
     roles = tuple((r.replicas, r.gpus, r.cpus, r.mem) for r in spec.roles)
     quarters = -(-spec.contract.min_runtime // SHORT_RUNTIME)
-    return Shape(roles, spec.labels, spec.clusters, quarters * SHORT_RUNTIME)
+    apart = tuple(r.apart for r in spec.roles) if any(r.apart for r in spec.roles) else ()
+    return Shape(roles, spec.labels, spec.clusters, quarters * SHORT_RUNTIME, apart)
 
 
 class GroupKey(NamedTuple):

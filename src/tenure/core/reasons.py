@@ -69,6 +69,7 @@ class Reason(Word):
     EXECUTOR_LOST = "executor_lost"
     PREEMPTED = "preempted"
     DEPENDENCY_FAILED = "dependency_failed"
+    REQUEUED = "requeued"
     # refusals at submission and of configurations
     UNKNOWN_BUDGET = "unknown_budget"
     UNKNOWN_CLUSTER = "unknown_cluster"

@@ -61,6 +61,7 @@ def launch_of(job: Job, attempt: Attempt, array: Array | None = None) -> Launch:
         protected_for=attempt.min_runtime,
         restart_count=job.starts - 1,
         array=None if array is None else _part(job, array),
+        adopted=execution.adopted,
     )
 
 
@@ -182,5 +183,6 @@ def events_of(state: State, report: Report, now: int) -> list[Event]:
         in_time = attempt.started_at + state.clusters[attempt.cluster].spec.start_timeout - 1
         events.append(ReplicasUp(min(at, in_time), attempt.id))
     if kind is not None:
-        events.append(AttemptExited(at, attempt.id, kind, report.exit_codes, report.done, report.message))
+        ended = AttemptExited(at, attempt.id, kind, report.exit_codes, report.done, report.message)
+        events.append(replace(ended, again=report.again, cancelled_by=report.cancelled_by))
     return events

@@ -62,6 +62,8 @@ class Launch:
     protected_for: int
     restart_count: int
     array: ArrayPart | None = None
+    adopted: str = ""
+    """What the executor's own system calls the job, where it had it first; '' for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,8 @@ class Report:
 
     ``age_ms``: how long ago the phase was entered, measured by a clock that no one can step. EXITED, LOST and
     NOT_STARTED promise that nothing of the attempt runs any more. ``checkpoint_age_ms``: how long ago it reported
-    a checkpoint, None for never.
+    a checkpoint, None for never. ``again``: it ended because its own system has queued it again. ``cancelled_by``:
+    who ended it there for good, '' for nobody.
     """
 
     attempt_id: str
@@ -102,6 +105,8 @@ class Report:
     done: bool = False
     message: str = ""
     checkpoint_age_ms: int | None = None
+    again: bool = False
+    cancelled_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

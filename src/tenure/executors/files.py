@@ -54,6 +54,9 @@ class Status:
     exit_codes: tuple[int, ...] = ()
     done: bool = False
     message: str = ""
+    again: bool = False
+    cancelled_by: str = ""
+    """As in ``base.Report``."""
 
     @property
     def final(self) -> bool:

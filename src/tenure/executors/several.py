@@ -50,7 +50,7 @@ class Several(Executor):
     """
 
     def __init__(self, parts: Sequence[Part]) -> None:
-        self._parts = tuple(parts)
+        self.parts = tuple(parts)
         self._by_cluster = {name: part.executor for part in parts for name in part.clusters}
         if len(self._by_cluster) != sum(len(part.clusters) for part in parts):
             raise ValueError("each cluster belongs to one executor")
@@ -75,7 +75,7 @@ class Several(Executor):
 
     def poll(self) -> Sequence[Report]:
         found: dict[str, Report] = {}
-        for part in self._parts:
+        for part in self.parts:
             for report in part.executor.poll():
                 known = found.get(report.attempt_id)
                 if known is None or known.phase is Phase.NOT_STARTED:
@@ -89,7 +89,7 @@ class Several(Executor):
         self._where.pop(attempt_id, None)
 
     def tidy(self, alive: Callable[[int], bool]) -> None:
-        for part in self._parts:
+        for part in self.parts:
             part.executor.tidy(alive)
 
     def log_path(self, attempt_id: str, node_rank: int, stream: str) -> str:
@@ -100,7 +100,7 @@ class Several(Executor):
         found = self._at_once(lambda part: part.executor.discover())
         return [
             replace(host, cluster=cluster)
-            for part, hosts in zip(self._parts, found, strict=True)
+            for part, hosts in zip(self.parts, found, strict=True)
             for cluster in part.clusters
             for host in hosts
         ]
@@ -108,18 +108,18 @@ class Several(Executor):
     def conditions(self) -> Sequence[HostCondition]:
         return [
             replace(condition, cluster=cluster)
-            for part in self._parts
+            for part in self.parts
             for condition in part.executor.conditions()
             for cluster in part.clusters
         ]
 
     def keep_out(self, wishes: Sequence[HostWish]) -> None:
-        for part in self._parts:
+        for part in self.parts:
             part.executor.keep_out([wish for wish in wishes if wish.cluster in part.clusters])
 
     def highest_job(self) -> int:
         """The highest job id that has ever had an attempt in any of them, 0 for none."""
-        return max(part.executor.highest_job() for part in self._parts)
+        return max(part.executor.highest_job() for part in self.parts)
 
     def close(self) -> None:
         self._at_once(lambda part: part.executor.close())
@@ -129,7 +129,7 @@ class Several(Executor):
         known = self._where.get(attempt_id)
         if known is not None:
             return [known]
-        everybody = [part.executor for part in self._parts]
+        everybody = [part.executor for part in self.parts]
         found = [one for one in everybody if Path(one.log_path(attempt_id, 0, "stdout")).parent.is_dir()]
         if len(found) == 1:
             self._where[attempt_id] = found[0]
@@ -137,6 +137,6 @@ class Several(Executor):
 
     def _at_once(self, what: Callable[[Part], _T]) -> list[_T]:
         """The answers of all parts, in their order. Raises what the first of them raised, when all are done."""
-        with ThreadPoolExecutor(len(self._parts), "tenure-several") as pool:
-            asked = [pool.submit(what, part) for part in self._parts]
+        with ThreadPoolExecutor(len(self.parts), "tenure-several") as pool:
+            asked = [pool.submit(what, part) for part in self.parts]
         return [one.result() for one in asked]

@@ -3,8 +3,11 @@
 One Slurm job serves all attempts of a job. On each of its nodes the supervisor that the local executor uses runs the
 replicas of that node (``node.py``), in ``<attempt>/nodes/<host>/``. Orders to stop are files, which supervisors look
 for; statuses are files, and a supervisor that has written one leaves a file in ``root/news``. One thread of this
-executor reads that directory and asks Slurm for all its jobs at once, about every second, and gives the commands.
-Callers never wait for Slurm.
+executor reads that directory and asks Slurm for all jobs of the partition at once, about every second, and gives the
+commands. Callers never wait for Slurm.
+
+Jobs that people have submitted to Slurm themselves, and that adoption has taken over, are run as what they are
+(``native.py``).
 """
 
 from __future__ import annotations
@@ -12,10 +15,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import structlog
@@ -33,13 +36,18 @@ from tenure.executors.base import (
 )
 from tenure.executors.epoch import EpochGate
 from tenure.executors.files import AttemptFiles
+from tenure.executors.slurm import look as looks
+from tenure.executors.slurm import native, reading, rows, strays
 from tenure.executors.slurm import plan as plans
-from tenure.executors.slurm import reading
 from tenure.executors.slurm.commands import CommandFailed, Commands
 from tenure.executors.slurm.gang import FileClock, Outcome
+from tenure.executors.slurm.gated import GatedCommands, instance_of
+from tenure.executors.slurm.handling import Handling
 from tenure.executors.slurm.hosts import HostWatch
+from tenure.executors.slurm.look import Look
 from tenure.executors.slurm.machines import Occupant
-from tenure.executors.slurm.reading import Node, SlurmJob
+from tenure.executors.slurm.native import NativeRun
+from tenure.executors.slurm.reading import Node
 from tenure.executors.slurm.run import Run
 from tenure.executors.slurm.steering import Steering
 from tenure.faults import point
@@ -79,19 +87,23 @@ class SlurmExecutor(Executor):
         for directory in (self._active, self._news):
             directory.mkdir(exist_ok=True)
         self._gate = EpochGate(self._root)
-        self._partition = partition
+        self.partition = partition
         self._ungated = Commands(commands, environment)
-        self._commands = _GatedCommands(self._gate, commands, environment)
-        self._instance = _instance(self._root)
-        self._steering = Steering(self._commands, self._root, partition, self._instance)
-        self._hosts = HostWatch(self._commands, self._root, partition, self._others)
+        self.commands = GatedCommands(self._gate, commands, environment)
+        self.instance = instance_of(self._root)
+        """Marks the jobs of this server in Slurm."""
+        self.handling = Handling(self.commands)
+        self._steering = Steering(self.commands, self._root, partition, self.instance)
+        self._hosts = HostWatch(self.commands, self._root, partition, self._others)
         self._clock = FileClock(self._root)
         self._boot = procs.boot_id()
         self._mutex = threading.Lock()
-        self._known: dict[str, Run] = {}
+        self._known: dict[str, Run | NativeRun] = {}
         self._nodes: dict[str, Node] = {}
-        self._jobs: dict[int, list[SlurmJob]] = {}
-        """As of the last look."""
+        self._look = looks.sort((), "", -1)
+        """The last one."""
+        self._looks = 0
+        self._looked = threading.Condition()
         self._unwanted: set[int] = set()
         """Slurm's ids of what is to be cancelled."""
         self._swept = self._complained = 0
@@ -109,9 +121,9 @@ class SlurmExecutor(Executor):
         self._on_change = on_change
         self._swept = self._complained = 0
         for entry in sorted(self._active.iterdir()):
-            self._adopt(entry.name)
+            self._take_over(entry.name)
         self._look_at_nodes()
-        self._ask_for_jobs()
+        self._ask()
         self._hosts.open(on_change)
         self._thread = threading.Thread(target=self._watch, name="tenure-slurm", daemon=True)
         self._thread.start()
@@ -127,16 +139,13 @@ class SlurmExecutor(Executor):
                     self._remember(launch.attempt_id, attempt).load()
                     self._on_change()
                 return
-            if known is not None and known.gang is not None:
+            if known is not None and known.planned:
                 return
-            plan = plans.plan_of(launch)
             attempt.directory.mkdir(parents=True, exist_ok=True)
             (attempt.directory.parent / "checkpoints").mkdir(exist_ok=True)
             try:
                 if not attempt.launch.exists():
-                    first = self._nodes.get(plan.hosts[0])
-                    address = first.address if first is not None else plan.hosts[0]
-                    plans.write(plan, attempt, launch, os.environ, address, self._news / launch.attempt_id)
+                    self._write_launch(attempt, launch)
                 self._remember(launch.attempt_id, attempt)
                 point("slurm.start.recorded")
             except OSError:
@@ -145,6 +154,15 @@ class SlurmExecutor(Executor):
                 self._drop(launch.attempt_id)
                 raise
         self._wake.set()
+
+    def _write_launch(self, attempt: AttemptFiles, launch: Launch) -> None:
+        if launch.adopted:
+            procs.write_json(attempt.launch, asdict(native.plan_of(launch)))
+            return
+        plan = plans.plan_of(launch)
+        first = self._nodes.get(plan.hosts[0])
+        address = first.address if first is not None else plan.hosts[0]
+        plans.write(plan, attempt, launch, os.environ, address, self._news / launch.attempt_id)
 
     def stop(self, order: StopOrder) -> None:
         attempt = self._files(order.attempt_id)
@@ -182,14 +200,21 @@ class SlurmExecutor(Executor):
     def tidy(self, alive: Callable[[int], bool]) -> None:
         with self._mutex:
             running = {self._job_of(attempt_id) for attempt_id in self._known}
-            for job, candidates in self._jobs.items():
+            for job, candidates in self._look.own.items():
                 if job not in running and not alive(job):
                     self._unwanted |= {one.id for one in candidates if not one.over}
         if self._unwanted:
             self._wake.set()
 
     def log_path(self, attempt_id: str, node_rank: int, stream: str) -> str:
-        return str(self._files(attempt_id).log(node_rank, stream))
+        attempt = self._files(attempt_id)
+        return native.log_path(attempt, stream) or str(attempt.log(node_rank, stream))
+
+    def wait_look(self, after: int, timeout_s: float) -> tuple[int, Look]:
+        """The number of the newest look at Slurm, once it is above ``after`` or the time is over, and the look."""
+        with self._looked:
+            self._looked.wait_for(lambda: self._looks > after or self._closing.is_set(), timeout_s)
+            return self._looks, self._look
 
     def highest_job(self) -> int:
         """The highest job id that has ever had an attempt here, 0 for none."""
@@ -208,17 +233,19 @@ class SlurmExecutor(Executor):
 
     def _others(self, jobs: Sequence[Occupant]) -> list[Occupant]:
         """Those that are not this server's: what they have of a node is somebody else's use of it."""
-        known, me = {one.id for some in self._jobs.values() for one in some if not one.over}, str(os.getuid())
+        known, me = self._look.numbers(), str(os.getuid())
         return [
             job
             for job in jobs
-            if job.key[0] not in known and not (job.uid == me and reading.is_ours(job.comment, self._instance))
+            if job.key[0] not in known and not (job.uid == me and reading.is_ours(job.comment, self.instance))
         ]
 
     def close(self) -> None:
         self._hosts.close()
         self._closing.set()
         self._wake.set()
+        with self._looked:
+            self._looked.notify_all()
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.join()
@@ -246,25 +273,29 @@ class SlurmExecutor(Executor):
     def _job_of(attempt_id: str) -> int:
         return int(attempt_id.partition(".")[0])
 
-    def _remember(self, attempt_id: str, attempt: AttemptFiles) -> Run:
+    def _remember(self, attempt_id: str, attempt: AttemptFiles) -> Run | NativeRun:
         run = self._known.get(attempt_id)
-        if run is None or run.gang is None:
+        if run is None or not run.planned:
             (self._active / attempt_id).touch()
             procs.sync_directory(self._active)
-            run = self._known[attempt_id] = Run(attempt, plans.read(attempt), self._clock)
+            run = self._known[attempt_id] = self._run_of(attempt)
         return run
+
+    def _run_of(self, attempt: AttemptFiles) -> Run | NativeRun:
+        adopted = native.read_plan(procs.read_json(attempt.launch))
+        return NativeRun(attempt, adopted) if adopted is not None else Run(attempt, plans.read(attempt), self._clock)
 
     def _drop(self, attempt_id: str) -> None:
         self._known.pop(attempt_id, None)
         (self._active / attempt_id).unlink(missing_ok=True)
         (self._news / attempt_id).unlink(missing_ok=True)
 
-    def _adopt(self, attempt_id: str) -> None:
+    def _take_over(self, attempt_id: str) -> None:
         """Take over what an earlier server has left; the next look does the rest."""
         attempt = self._files(attempt_id)
-        run = Run(attempt, plans.read(attempt), self._clock)
+        run = self._run_of(attempt)
         run.load()
-        if run.status is None and run.gang is None:
+        if run.status is None and not run.planned:
             if run.stop is None:
                 self._drop(attempt_id)  # cut off before it was written down
                 return
@@ -274,7 +305,7 @@ class SlurmExecutor(Executor):
 
     def _look_at_nodes(self) -> None:
         try:
-            self._nodes = reading.nodes(self._ungated, self._partition)
+            self._nodes = reading.nodes(self._ungated, self.partition)
         except CommandFailed as error:
             log.error("slurm_not_answering", error=str(error))
 
@@ -296,7 +327,7 @@ class SlurmExecutor(Executor):
 
     def _turn(self) -> bool:
         """Look at everything once. Returns whether to look again soon."""
-        jobs = self._ask_for_jobs()
+        look = self._ask()
         news = self._hear()
         now = procs.boottime_ms()
         sweep = now - self._swept >= SWEEP_MS
@@ -308,23 +339,22 @@ class SlurmExecutor(Executor):
         for attempt_id, run in runs:
             if self._closing.is_set():
                 return False
-            own = reading.by_part((jobs or {}).get(self._job_of(attempt_id), []))
-            strange = jobs is not None and not run.attended(own)
+            strange = look is not None and not run.attended(look)
             if sweep:
                 run.look_for_checkpoint()
-            look = attempt_id in news or run.moving or sweep or strange
-            changed |= self._advance(attempt_id, run, own if jobs is not None else None, look)
+            read = attempt_id in news or run.moving or sweep or strange
+            changed |= self._advance(attempt_id, run, look, read)
             soon |= run.moving or strange
-        if jobs is not None:
-            self._look_after(jobs)
+        if look is not None:
+            self._look_after(look)
         if changed:
             self._on_change()
         return soon
 
-    def _ask_for_jobs(self) -> dict[int, list[SlurmJob]] | None:
+    def _ask(self) -> Look | None:
         """None when Slurm does not answer: then nothing is concluded from its silence."""
         try:
-            jobs = reading.jobs(self._commands, self._instance)
+            look = looks.sort(rows.ask(self.commands, self.partition), self.instance, os.getuid())
         except CommandFailed as error:
             now = procs.boottime_ms()
             if not self._complained or now - self._complained >= COMPLAIN_MS:
@@ -332,8 +362,11 @@ class SlurmExecutor(Executor):
                 log.error("slurm_not_answering", error=str(error))
             return None
         with self._mutex:
-            self._jobs = jobs
-        return jobs
+            self._look = look
+        with self._looked:
+            self._looks += 1
+            self._looked.notify_all()
+        return look
 
     def _hear(self) -> set[str]:
         """Attempts of which a supervisor has news. What is written after this leaves a new file."""
@@ -343,60 +376,25 @@ class SlurmExecutor(Executor):
             (self._news / name).unlink(missing_ok=True)
         return heard
 
-    def _advance(self, attempt_id: str, run: Run, jobs: Mapping[int, SlurmJob] | None, look: bool) -> bool:
+    def _advance(self, attempt_id: str, run: Run | NativeRun, look: Look | None, read: bool) -> bool:
         changed = False
         try:
-            if look:
+            if read:
                 with self._writing():
                     changed = run.read()
-            if jobs is not None:
-                changed |= run.advance(self._steering, jobs, self._writing)
+            if look is not None and isinstance(run, NativeRun):
+                changed |= run.advance(self.handling, look, self._writing)
+            elif look is not None and isinstance(run, Run):
+                changed |= run.advance(self._steering, look, self._writing)
         except OSError as error:
             log.error("attempt_not_advanced", attempt=attempt_id, error=str(error))
         return changed
 
-    def _look_after(self, jobs: Mapping[int, list[SlurmJob]]) -> None:
-        """Jobs of ours in Slurm that no attempt wants now: what runs is ended, what waits is held."""
+    def _look_after(self, look: Look) -> None:
+        """Jobs in Slurm that no attempt wants now."""
         with self._mutex:
-            wanted = {self._job_of(attempt_id) for attempt_id, run in self._known.items() if run.status is None}
+            known = list(self._known.items())
             unwanted, self._unwanted = self._unwanted, set()
-        to_hold = []
-        for job, candidates in jobs.items():
-            chosen = reading.by_part(candidates)
-            for one in candidates:
-                if one.over:
-                    continue
-                if one is not chosen[one.part] or (job not in wanted and one.live and one.state != "COMPLETING"):
-                    log.warning("unknown_slurm_job_ended", job=job, slurm_job=one.id, state=one.state)
-                    unwanted.add(one.id)
-                elif job not in wanted and one.pending and not one.held:
-                    to_hold.append(one.id)
-        try:
-            if unwanted:
-                self._steering.cancel(sorted(unwanted))
-            for number in to_hold:
-                self._steering.hold(number)
-        except CommandFailed as error:
-            log.warning("slurm_command_failed", error=str(error))
-
-
-class _GatedCommands(Commands):
-    """Commands of the newest leader only. ``run`` raises StaleEpoch when there is a newer one."""
-
-    def __init__(self, gate: EpochGate, folder: Path | None, environment: Mapping[str, str] | None) -> None:
-        super().__init__(folder, environment)
-        self._gate = gate
-
-    def run(self, program: str, *arguments: str, stdin: str = "", timeout_s: float | None = None) -> str:
-        with self._gate.command():
-            return super().run(program, *arguments, stdin=stdin, timeout_s=timeout_s)
-
-
-def _instance(root: Path) -> str:
-    """What marks the jobs of this server in Slurm, where another Tenure may be at work as well."""
-    path = root / "instance.json"
-    content = procs.read_json(path)
-    if content is None:
-        content = {"instance": secrets.token_hex(4)}
-        procs.write_json(path, content)
-    return str(content["instance"])
+        wanted = {self._job_of(attempt_id) for attempt_id, run in known if run.status is None}
+        strays.see_to_own(look, self._steering, wanted, unwanted)
+        strays.see_to_adopted(look, self.handling, [run for _, run in known if isinstance(run, NativeRun)])

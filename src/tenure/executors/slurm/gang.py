@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tenure.executors import files, procs
-from tenure.executors.base import Phase, Report
+from tenure.executors.base import Phase, Report, StopOrder
 from tenure.executors.files import AttemptFiles, Order, Status
 from tenure.executors.slurm.node import directory_of
 from tenure.executors.slurm.plan import Plan
@@ -35,13 +35,25 @@ class Stop:
         return max(0, self.kill_at - procs.boottime_ms()) if self.boot == boot else 0
 
 
+def shortened(before: Stop | None, order: StopOrder) -> Stop:
+    """An order as it counts now, after ``before``."""
+    boot = procs.boot_id()
+    left = max(0, order.grace)
+    if before is not None and before.boot == boot:
+        left = min(left, before.left_ms(boot))
+    again = order.again or (before is not None and before.again)
+    return Stop(procs.boottime_ms() + left, boot, order.warn_signal, order.why, again)
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the statuses of ended nodes come to."""
+    """What the statuses of ended nodes, or Slurm's word, come to. ``again`` and ``cancelled_by``: as in ``Report``."""
 
     phase: str
     exit_codes: tuple[int, ...]
     message: str
+    again: bool = False
+    cancelled_by: str = ""
 
 
 class FileClock:
@@ -187,6 +199,8 @@ def write_end(attempt: AttemptFiles, outcome: Outcome, age_ms: int) -> Status:
         exit_codes=outcome.exit_codes,
         done=attempt.done.exists(),
         message=outcome.message,
+        again=outcome.again,
+        cancelled_by=outcome.cancelled_by,
     )
     procs.write_json(attempt.status, asdict(status))
     return status
@@ -202,4 +216,6 @@ def report_of(attempt_id: str, status: Status, boot: str, checkpoint_age_ms: int
         done=status.done,
         message=status.message,
         checkpoint_age_ms=checkpoint_age_ms,
+        again=status.again,
+        cancelled_by=status.cancelled_by,
     )

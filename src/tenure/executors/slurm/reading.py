@@ -1,25 +1,20 @@
-"""What Slurm says, read in bulk: our jobs by one ``squeue``, nodes by one ``sinfo``."""
+"""Our own jobs, out of what ``rows`` has asked Slurm for, and Slurm's nodes by one ``sinfo``."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tenure.executors.base import DiscoveredHost
 from tenure.executors.slurm.commands import Commands
+from tenure.executors.slurm.rows import LIVE, PENDING, Row
 
-_QUEUE = "%i|%T|%Q|%e|%r|%k"
 _NODES = "%N|%c|%m|%o|%G"
 _COMMENT = re.compile(
     r"tenure:(?P<cluster>[^:|]+):(?P<job>[0-9]+)\.(?P<part>[0-9]+):(?P<gpus>[0-9]+)g(?P<cpus>[0-9]+)c:(?P<instance>[0-9a-f]+)"
 )
 _GPU = re.compile(r"gpu(?::(?P<kind>[^:,()]+))?:(?P<count>[0-9]+)(?![^:,()])")
-_PENDING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED"})
-_LIVE = frozenset(
-    {"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +37,12 @@ class SlurmJob:
 
     @property
     def pending(self) -> bool:
-        return self.state in _PENDING
+        return self.state in PENDING
 
     @property
     def live(self) -> bool:
         """It occupies nodes: it runs, is about to, or has not been cleaned up."""
-        return self.state in _LIVE
+        return self.state in LIVE
 
     @property
     def over(self) -> bool:
@@ -65,35 +60,34 @@ def is_ours(comment: str, instance: str) -> bool:
     return ours is not None and ours["instance"] == instance
 
 
-def jobs(commands: Commands, instance: str) -> dict[int, list[SlurmJob]]:
-    """Our jobs in Slurm, ended ones that it remembers too, by Tenure's job id. Raises CommandFailed."""
-    # Only our own user's: nobody else can pretend to be one of them.
-    text = commands.run("squeue", "-h", "-a", "-t", "all", "-u", str(os.getuid()), "-o", _QUEUE)
-    return parse_jobs(text, instance)
+def own_jobs(rows: Iterable[Row], instance: str, uid: int) -> dict[int, list[SlurmJob]]:
+    """Jobs that this server has submitted, ended ones that Slurm remembers too, by Tenure's job id.
 
-
-def parse_jobs(text: str, instance: str) -> dict[int, list[SlurmJob]]:
+    Only those of our own user ``uid``: nobody else can pretend to be one of them.
+    """
     found: dict[int, list[SlurmJob]] = {}
-    for line in text.splitlines():
-        fields = line.split("|", 5)
-        if len(fields) != 6 or not fields[0].isdecimal():
-            continue
-        ours = _COMMENT.fullmatch(fields[5].strip())
+    for row in rows:
+        ours = _COMMENT.fullmatch(row.comment) if row.uid == uid and row.id.isdecimal() else None
         if ours is None or ours["instance"] != instance:
             continue
         job = SlurmJob(
-            id=int(fields[0]),
+            id=int(row.id),
             job=int(ours["job"]),
             part=int(ours["part"]),
             gpus=int(ours["gpus"]),
             cpus=int(ours["cpus"]),
-            state=fields[1],
-            held=fields[2] == "0",
-            reason=fields[4],
-            ended=int(fields[3]) if fields[3].isdecimal() else 0,
+            state=row.state,
+            held=row.held,
+            reason=row.reason,
+            ended=row.ended,
         )
         found.setdefault(job.job, []).append(job)
     return found
+
+
+def submitted_by_tenure(row: Row) -> bool:
+    """Whether a Tenure has submitted it, this one or another: there is nothing to adopt."""
+    return _COMMENT.fullmatch(row.comment) is not None
 
 
 def by_part(candidates: Iterable[SlurmJob]) -> dict[int, SlurmJob]:

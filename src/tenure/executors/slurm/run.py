@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
-
-import structlog
 
 from tenure.executors import files, procs
 from tenure.executors.base import Phase, Report, StopOrder
 from tenure.executors.files import AttemptFiles, Order, Status
 from tenure.executors.slurm import gang as gangs
 from tenure.executors.slurm.commands import CommandFailed
-from tenure.executors.slurm.gang import FileClock, Gang, Outcome, Stop
+from tenure.executors.slurm.gang import FileClock, Gang, Outcome, Stop, shortened
+from tenure.executors.slurm.look import Look
 from tenure.executors.slurm.part import PartRun, Writing
+from tenure.executors.slurm.patience import Patience
 from tenure.executors.slurm.plan import Plan
-from tenure.executors.slurm.reading import SlurmJob
+from tenure.executors.slurm.reading import SlurmJob, by_part
 from tenure.executors.slurm.steering import Steering
 from tenure.faults import point
 
-log = structlog.get_logger()
-
-FIRST_RETRY_MS, LAST_RETRY_MS = 500, 30_000
 _TOLD = frozenset({"CANCELLED", "TIMEOUT", "PREEMPTED", "DEADLINE", "NODE_FAIL", "OUT_OF_MEMORY"})
 """Ends by Slurm or by a person there: worth a word in the message of an attempt that nobody here has stopped."""
 
@@ -46,8 +42,7 @@ class Run:
         self._phase = Phase.STARTING
         self._first_failure: str | None = None
         self._failed_at: int | None = None
-        self._failures = 0
-        self._not_before = 0
+        self._patience = Patience(attempt)
         self._checkpoint = (0, 0)
         """Modification time of the last checkpoint, and when it was written by the clock that nobody can set."""
 
@@ -62,17 +57,12 @@ class Run:
 
     def obey(self, order: StopOrder) -> None:
         """Write the order down, for this host and for the nodes; a later one only ever shortens."""
-        boot = procs.boot_id()
-        left = max(0, order.grace)
-        if self.stop is not None and self.stop.boot == boot:
-            left = min(left, self.stop.left_ms(boot))
-        again = order.again or (self.stop is not None and self.stop.again)
-        self.stop = Stop(procs.boottime_ms() + left, boot, order.warn_signal, order.why, again)
+        self.stop = shortened(self.stop, order)
         procs.write_json(self.files.stop, asdict(self.stop))
         if self.gang is None:
             self.end(Outcome(files.NOT_STARTED, (), files.STOPPED_BEFORE))
         else:
-            self.gang.order(Order(0, order.warn_signal, order.why, left))
+            self.gang.order(Order(0, order.warn_signal, order.why, self.stop.left_ms(self.stop.boot)))
 
     def end(self, outcome: Outcome, age_ms: int = 0) -> None:
         self.look_for_checkpoint()
@@ -112,8 +102,13 @@ class Run:
         going = self._phase is Phase.RUNNING and self.stop is None and self._first_failure is None
         return not going or (self.gang is not None and self.gang.ended())
 
-    def attended(self, jobs: Mapping[int, SlurmJob]) -> bool:
+    @property
+    def planned(self) -> bool:
+        return self.gang is not None
+
+    def attended(self, look: Look) -> bool:
         """Slurm's jobs are as they should be while it runs: nothing to look into."""
+        jobs = self._jobs(look)
         return all(part.free or ((job := jobs.get(part.index)) is not None and job.live) for part in self._parts)
 
     def report(self, attempt_id: str, boot: str) -> Report:
@@ -125,10 +120,14 @@ class Run:
 
     # ---- what to do
 
-    def advance(self, steering: Steering, jobs: Mapping[int, SlurmJob], writing: Writing) -> bool:
-        """Do the next steps. ``jobs``: what Slurm says now, by part. True: there is news."""
-        gang = self.gang
-        if gang is None or self.status is not None or procs.boottime_ms() < self._not_before:
+    def _jobs(self, look: Look) -> dict[int, SlurmJob]:
+        """Its jobs in Slurm, by part."""
+        return by_part(look.own.get(self.gang.plan.job, [])) if self.gang is not None else {}
+
+    def advance(self, steering: Steering, look: Look, writing: Writing) -> bool:
+        """Do the next steps, by what Slurm says now. True: there is news."""
+        gang, jobs = self.gang, self._jobs(look)
+        if gang is None or self.status is not None or self._patience.waits:
             return False
         self._close(gang, writing)
         try:
@@ -137,9 +136,9 @@ class Run:
                 if self.stop is not None and self.stop.again:
                     part.expect_back(steering)
         except CommandFailed as error:
-            self._pause(error)
+            self._patience.failed(error)
             return False
-        self._failures = 0
+        self._patience.worked()
         if not (gang.ended() and all(part.free for part in self._parts)):
             return False
         with writing():
@@ -164,15 +163,6 @@ class Run:
         if self.stop is not None and self.stop.boot == procs.boot_id():
             told.append(self.stop.kill_at)
         return min(told, default=None)
-
-    def _pause(self, error: CommandFailed) -> None:
-        """A command has failed: try again, after a while that grows."""
-        pause = min(LAST_RETRY_MS, FIRST_RETRY_MS << min(self._failures, 10))
-        self._failures += 1
-        self._not_before = procs.boottime_ms() + pause
-        directory = self.files.directory
-        attempt = f"{directory.parent.name}.{directory.name}"
-        log.warning("slurm_command_failed", attempt=attempt, error=str(error), again_in_ms=pause)
 
     def _conclude(self, gang: Gang) -> None:
         outcome = gang.outcome(self._first_failure or gang.failed_on())

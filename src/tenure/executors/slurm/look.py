@@ -1,0 +1,50 @@
+"""What one question to Slurm has brought: its jobs, sorted by whose they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tenure.executors.slurm import marks, reading
+from tenure.executors.slurm.marks import Mark
+from tenure.executors.slurm.reading import SlurmJob
+from tenure.executors.slurm.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """``own``: jobs that this server submitted, by Tenure's job id. ``adopted``: those it has taken over, by the same.
+
+    ``marked``: all that the plugin has held at birth, with their marks.
+    """
+
+    rows: Sequence[Row]
+    own: Mapping[int, list[SlurmJob]]
+    adopted: Mapping[int, Row]
+    marked: Sequence[tuple[Row, Mark]]
+
+    def numbers(self) -> set[int]:
+        """Slurm's numbers of what is this server's, submitted or adopted, and not over."""
+        submitted = {one.id for some in self.own.values() for one in some if not one.over}
+        return submitted | {row.number for row in self.adopted.values() if not row.over}
+
+    def named(self, slurm: str, submitted: int) -> Row | None:
+        """An adopted job whose mark is lost: with this id, submitted in that second, and taken over by nobody."""
+        for row, mark in self.marked:
+            if row.id == slurm and row.submitted == submitted and not mark.job:
+                return row
+        return None
+
+
+def sort(rows: Sequence[Row], instance: str, uid: int) -> Look:
+    """``instance`` and ``uid``: this server's mark, and its user."""
+    marked = []
+    adopted: dict[int, Row] = {}
+    for row in rows:
+        mark = marks.read(row.mark) if row.mark else None
+        if mark is None or reading.submitted_by_tenure(row):
+            continue
+        marked.append((row, mark))
+        if mark.job and mark.server == instance:
+            adopted[mark.job] = row
+    return Look(rows, reading.own_jobs(rows, instance, uid), adopted, marked)

@@ -1,0 +1,46 @@
+"""Ends that come from the system that runs a job: queued again there, or cancelled there."""
+
+from __future__ import annotations
+
+from scenarios import became
+
+from support.world import World, hosts
+from tenure.core.events import AttemptExited, ExitKind
+from tenure.core.lifecycle import JobState
+from tenure.core.model import SECOND
+from tenure.core.reasons import Reason
+
+
+def ends(world: World, job: int, **how: object) -> None:
+    exited = AttemptExited(world.now, world.attempt(job).id, ExitKind.EXITED, **how)  # type: ignore[arg-type]
+    world.step(exited)
+
+
+def test_queued_again_by_its_own_system_it_comes_back_though_it_is_not_resumable() -> None:
+    world = World(hosts(1), {"lab/a": 1.0}, auto_up=False, auto_release=False)
+    job = world.submit("lab/a", resumable=False)
+    world.up(job)
+    submitted = world.job(job).submitted
+    ends(world, job, again=True, message="in Slurm")
+    assert became(world, job) == (JobState.QUEUED, Reason.REQUEUED)
+    assert world.job(job).submitted == submitted
+    assert world.job(job).not_before == world.now + 10 * SECOND  # in a loop it is held back more and more
+
+
+def test_queued_again_after_its_warning_it_comes_back_and_was_evicted() -> None:
+    world = World(hosts(1), {"lab/a": 1.0}, auto_up=False, auto_release=False)
+    job = world.submit("lab/a", resumable=False)
+    world.up(job)
+    world.evict(job)
+    ends(world, job, again=True)
+    assert became(world, job) == (JobState.QUEUED, Reason.EVICTED_BY_PERSON)
+
+
+def test_cancelled_there_it_is_cancelled_whatever_else_was_wanted() -> None:
+    world = World(hosts(1), {"lab/a": 1.0}, auto_up=False, auto_release=False)
+    starting, running = world.submit("lab/a", 4), world.submit("lab/a", 4)
+    world.up(running)
+    for job in (starting, running):
+        ends(world, job, exit_codes=(-15,), cancelled_by="scancel")
+        assert became(world, job) == (JobState.CANCELLED, Reason.CANCELLED)
+        assert world.job_state(job) is JobState.CANCELLED
