@@ -418,3 +418,18 @@ def test_a_forced_eviction_may_hit_what_is_protected_and_is_recorded() -> None:
     world.advance(9 * HOUR)
     world.evict(job)
     assert world.made(Stopping)[1].victim.because.numbers["protected"] == 0
+
+
+def test_an_end_that_is_heard_of_late_is_charged_until_it_was() -> None:
+    """Steps have followed it: what was decided stands, what is charged is what was used."""
+    world = World(hosts(1), {"lab/a": 1.0})
+    job = world.submit("lab/a", gpus=4)
+    started = world.now
+    world.advance(HOUR)
+    ended = world.now
+    world.step(after=MINUTE)
+    world.step(AttemptExited(world.now, f"{job}.1", ExitKind.EXITED, (0,), ended_at=ended))
+    assert [(span.start, span.end) for _, span in world.spans] == [(started, ended)]
+    assert world.made(AttemptEnded)[-1].at == ended
+    assert world.used_hours("lab/a") == 4
+    assert world.made(JobEnded)[-1].at == ended + MINUTE

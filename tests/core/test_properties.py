@@ -268,7 +268,9 @@ class Chaos:
             return None
         kind = (ExitKind.EXITED, ExitKind.EXITED, ExitKind.EXITED, ExitKind.LOST, ExitKind.NOT_STARTED)[c.b % 5]
         codes = ((0,), (1,), (-15,))[c.c % 3] if kind is ExitKind.EXITED else ()
-        return AttemptExited(self.world.now, attempt, kind, codes, done=c.c == 3)
+        late = (0, 0, SECOND, 5 * MINUTE)[c.c % 4]  # heard of after steps that followed
+        ended_at = self.world.now - late if late else 0
+        return AttemptExited(self.world.now, attempt, kind, codes, done=c.c == 3, ended_at=ended_at)
 
     def _cancel(self, c: Command) -> Event | None:
         job = self._job(c)

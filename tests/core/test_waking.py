@@ -75,7 +75,8 @@ class Rush:
             elif attempt.started_at is not None and attempt.running_since is None and attempt.stop is None:
                 events.append(ReplicasUp(now, attempt_id))
             elif attempt.running_since is not None and draw.random() < 0.02:
-                events.append(AttemptExited(now, attempt_id, ExitKind.EXITED, (0,)))
+                late = self.jobs % 3 * SECOND
+                events.append(AttemptExited(now, attempt_id, ExitKind.EXITED, (0,), ended_at=now - late if late else 0))
         waiting = len(self.state.jobs) - len(self.state.attempts)
         for _ in range(draw.choice((0, 1, 3)) if waiting < 25 else 0):
             self.jobs += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from executor_kit import Line, Watched, launch_of, order, py, replica, sh
 from slurm_kit import details, shown, wait_until
 
 from support.slurm import SlurmCluster, cluster
+from tenure.executors import procs
 from tenure.executors.base import Launch, Phase
 from tenure.executors.slurm import gang, part
 from tenure.executors.slurm.executor import SlurmExecutor
@@ -241,6 +243,23 @@ def test_scancel_of_what_does_not_listen(watched: Watched, slurm: SlurmCluster, 
     # Slurm kills the job and its supervisor at once: there may be a moment in which the supervisor sees the end.
     assert (report.phase, report.exit_codes) in ((Phase.LOST, ()), (Phase.EXITED, (-9,)))
     assert "CANCELLED" in report.message
+
+
+@pytest.mark.parametrize("offset_ms", [20_000, -20_000])
+def test_clocks_that_differ(
+    watched: Watched, slurm: SlurmCluster, line: Line, monkeypatch: pytest.MonkeyPatch, offset_ms: int
+) -> None:
+    """This host's goes ahead of Slurm's and the nodes', or behind: how long ago something was is told right."""
+    real = procs.wall_ms
+    monkeypatch.setattr(procs, "wall_ms", lambda: real() + offset_ms)
+    watched.executor.start(on(slurm.names[0], command=heeds(line, code=4)))
+    assert line.hear() == "ready"
+    watched.running()
+    watched.executor.stop(order())
+    stopped = time.monotonic()
+    report = watched.ended()
+    assert report.exit_codes == (4,)
+    assert report.age_ms <= (time.monotonic() - stopped) * 1000
 
 
 def test_a_release_by_a_person_runs_nothing(watched: Watched, slurm: SlurmCluster, root: Path, tmp_path: Path) -> None:

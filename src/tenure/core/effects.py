@@ -176,13 +176,13 @@ def stopping(state: State, job: Job, attempt: Attempt, record: StopRecord) -> No
     state.due(record.release_by, Due.RELEASE_BY, attempt.id)
 
 
-def release(state: State, job: Job, attempt: Attempt, at: int, because: Because) -> None:
-    """The attempt is over, or its claim is dropped: GPUs go back, the span is closed and kept."""
+def release(state: State, job: Job, attempt: Attempt, at: int, because: Because, ended_at: int) -> None:
+    """The attempt is over, or its claim is dropped: GPUs go back, the span is closed as of ``ended_at`` and kept."""
     cluster = state.clusters[attempt.cluster]
     promise_over(state, attempt)
     forget_evictable(state, attempt)
     if attempt.started_at is not None:
-        state.closed_spans.append((attempt.cluster, cluster.ledger.close_span(attempt.id, at)))
+        state.closed_spans.append((attempt.cluster, cluster.ledger.close_span(attempt.id, ended_at)))
     cluster.room.give(attempt.slots)
     for host in attempt.hosts():
         cluster.on_host[host].discard(attempt.id)

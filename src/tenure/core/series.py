@@ -1,7 +1,8 @@
 """A rate over time and its exact integral over any window.
 
 The cumulative sum is linear between changes, so a window is the difference of two reads, each one bisection.
-A change costs O(1), a read O(log changes inside the lookback), whatever the length of the history.
+A change costs O(1), a read O(log changes inside the lookback), whatever the length of the history. A change that is
+heard of late costs what came since.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from bisect import bisect_right
 
 
 class Series:
-    """Breakpoints of a piecewise constant rate. All integers; changes come in time order."""
+    """Breakpoints of a piecewise constant rate. All integers."""
 
     __slots__ = ("cums", "rates", "times")
 
@@ -24,7 +25,7 @@ class Series:
         return self.rates[-1] if self.rates else 0
 
     def change(self, at: int, delta: int) -> None:
-        """Add ``delta`` to the rate from ``at`` on. Raises ValueError when ``at`` lies before the last change."""
+        """Add ``delta`` to the rate from ``at`` on. Raises ValueError when ``at`` lies before the first change kept."""
         if not self.times:
             self.times.append(at)
             self.cums.append(0)
@@ -35,10 +36,26 @@ class Series:
             self.rates[-1] += delta
             return
         if at < last:
-            raise ValueError(f"a change at {at} after one at {last}: changes come in time order")
+            self._change_the_past(at, delta)
+            return
         self.cums.append(self.cums[-1] + self.rates[-1] * (at - last))
         self.rates.append(self.rates[-1] + delta)
         self.times.append(at)
+
+    def _change_the_past(self, at: int, delta: int) -> None:
+        times, cums, rates = self.times, self.cums, self.rates
+        i = bisect_right(times, at)
+        if not i:
+            raise ValueError(f"a change at {at}, before the first one at {times[0]}")
+        if times[i - 1] < at:
+            cums.insert(i, cums[i - 1] + rates[i - 1] * (at - times[i - 1]))
+            rates.insert(i, rates[i - 1])
+            times.insert(i, at)
+            i += 1
+        rates[i - 1] += delta
+        for later in range(i, len(times)):
+            cums[later] += delta * (times[later] - at)
+            rates[later] += delta
 
     def set(self, at: int, rate: int) -> None:
         """Make the rate ``rate`` from ``at`` on."""

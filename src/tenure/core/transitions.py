@@ -202,10 +202,11 @@ def _exited(state: State, attempt: Attempt, event: AttemptExited, out: list[Outc
     job, now = state.jobs[attempt.job_id], state.now
     decided = fate(job, attempt, event)
     job.exit_codes = event.exit_codes
+    ended_at = _ended_at(state, attempt, event)
     if decided.because.reason is Reason.HOST_FAILED:
-        _credit(state, attempt, out)
-    effects.release(state, job, attempt, now, decided.because)
-    out.append(AttemptEnded(now, attempt.id, decided.because))
+        _credit(state, attempt, ended_at, out)
+    effects.release(state, job, attempt, now, decided.because, ended_at)
+    out.append(AttemptEnded(ended_at, attempt.id, decided.because))
     effects.move(state, job, decided.step, decided.because)
     if decided.step is Step.REQUEUE:
         not_before = 0
@@ -216,6 +217,15 @@ def _exited(state: State, attempt: Attempt, event: AttemptExited, out: list[Outc
     else:
         waits.end(state, job, decided.because, out)
     _release_to_claims(state, attempt.id)
+
+
+def _ended_at(state: State, attempt: Attempt, event: AttemptExited) -> int:
+    """When its GPUs were free: it is charged until then, even if that was heard of only after steps that followed."""
+    if not event.ended_at or attempt.started_at is None:
+        return state.now
+    span = state.clusters[attempt.cluster].ledger.open[attempt.id]
+    known = max(span.start, attempt.running_since or 0, attempt.checkpoint_at or 0)
+    return min(state.now, max(known, event.ended_at))
 
 
 def requeue(state: State, job: Job, because: Because, not_before: int, out: list[Outcome]) -> None:
@@ -264,7 +274,7 @@ def drop_claim(state: State, claim: Attempt, why: Because, out: list[Outcome]) -
     because = why
     if why.reason is not Reason.CLAIM_RELEASED:
         because = Because(Reason.CLAIM_DROPPED, {**why.numbers, "why": why.reason.value})
-    effects.release(state, job, claim, state.now, because)
+    effects.release(state, job, claim, state.now, because, state.now)
     effects.move(state, job, Step.CLAIM_DROPPED, because)
     out.append(ClaimDropped(state.now, claim.id, because))
     job.queued_at = state.now
@@ -307,20 +317,20 @@ def _not_released(state: State, attempt: Attempt, out: list[Outcome]) -> None:
     effects.refresh_entitlement(state, cluster, state.now)
 
 
-def _credit(state: State, attempt: Attempt, out: list[Outcome]) -> None:
+def _credit(state: State, attempt: Attempt, ended_at: int, out: list[Outcome]) -> None:
     """Rule 13: the charged time since the last checkpoint, at most min_runtime, unless the job caused the fault."""
     cluster = state.clusters[attempt.cluster]
     records = [cluster.hosts[host] for host in attempt.hosts()]
     if not attempt.charged or attempt.started_at is None or any(r.caused_by == attempt.id for r in records):
         return
     since = attempt.started_at if attempt.checkpoint_at is None else attempt.checkpoint_at
-    start = max(since, cluster.ledger.open[attempt.id].start, state.now - attempt.min_runtime)
-    if start < state.now:
-        span = Span(attempt.id, attempt.leaf, attempt.user, Kind.CREDIT, attempt.amount, start, state.now)
+    start = max(since, cluster.ledger.open[attempt.id].start, ended_at - attempt.min_runtime)
+    if start < ended_at:
+        span = Span(attempt.id, attempt.leaf, attempt.user, Kind.CREDIT, attempt.amount, start, ended_at)
         cluster.ledger.credit(span)
         state.closed_spans.append((attempt.cluster, span))
         because = Because(Reason.HOST_FAILED, {"checkpoint_at": attempt.checkpoint_at or 0})
-        out.append(Credited(state.now, attempt.id, start, state.now, attempt.amount, because))
+        out.append(Credited(state.now, attempt.id, start, ended_at, attempt.amount, because))
 
 
 def _host(state: State, event: HostStateChanged, out: list[Outcome]) -> None:

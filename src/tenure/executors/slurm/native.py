@@ -29,6 +29,8 @@ from tenure.slurm import reading
 
 log = structlog.get_logger()
 
+LOOK_MS = 2_000
+"""What a look tells is not older than this."""
 KILL_AGAIN_MS = 5_000
 """Between two orders to kill."""
 MISSING_MS = 3_000
@@ -94,6 +96,8 @@ class NativeRun:
         self._released: Released | None = None
         self._phase = Phase.STARTING
         self._since = procs.boottime_ms()
+        self._alive_at: int | None = None
+        """When it was released or seen to live last, by the clock since boot, a look before."""
         self._ended = 0
         """Slurm's time of the end, while it cleans up after the run."""
         self._missing_since: int | None = None
@@ -223,6 +227,7 @@ class NativeRun:
                 return
             self._released = Released(row.restarts, procs.wall_ms(), start.stdout, start.stderr)
             procs.write_json(self.files.directory / RELEASED, asdict(self._released))
+        self._alive_at = procs.boottime_ms()
         point("native.recorded")
         handling.release(row.id)
         point("native.released")
@@ -250,7 +255,8 @@ class NativeRun:
         news = False
         if self._phase is Phase.STARTING and row.state != "CONFIGURING":
             self._phase, news = Phase.RUNNING, True
-            self._since = procs.boottime_ms() - ends.age_ms(row.start)
+            self._since = procs.boottime_ms() - self._bounded(ends.age_ms(row.start))
+        self._alive_at = procs.boottime_ms() - LOOK_MS
         if self.stop is not None:
             self._see_to_the_end(handling, row, self.stop, writing)
         return news
@@ -330,10 +336,14 @@ class NativeRun:
         outcome = ends.outcome(found.state, found.exit, stopped=self.stop is not None)
         return self._conclude(outcome, writing, ends.age_ms(found.end, self._told))
 
+    def _bounded(self, age_ms: int) -> int:
+        """An age by slurmctld's clock, which may go ahead of this one or behind: not before it was seen to live."""
+        return age_ms if self._alive_at is None else min(age_ms, max(0, procs.boottime_ms() - self._alive_at))
+
     def _conclude(self, outcome: Outcome, writing: Writing, age_ms: int = 0) -> bool:
         with writing():
             if self.status is None:
-                self.end(outcome, age_ms)
+                self.end(outcome, self._bounded(age_ms))
         point("native.ended")
         return True
 
