@@ -169,6 +169,14 @@ def test_lightning_trains_on_until_it_is_killed_and_goes_on(lab: Lab, out: Path)
     assert (first["reason"]["code"], len(second["hosts"])) == ("evicted_by_person", 2)
 
 
+def test_slurm_refuses_to_queue_again_what_says_no_requeue(lab: Lab, out: Path) -> None:
+    script = "#!/bin/sh\nscontrol requeue $SLURM_JOB_ID; exit $?\n"
+    options = ("-A", "language", "-G", "1", "--no-requeue", f"--output={out}/said.log")
+    job = lab.adopted(lab.sbatch(*options, script=script))
+    lab.wait_state(job, "failed")
+    assert "disabled" in (out / "said.log").read_text()
+
+
 def snakemake(lab: Lab, out: Path, *options: str, then: str = "true") -> str:
     """As its slurm executor submits one job, whose job step it then runs with srun."""
     words = (
@@ -248,18 +256,21 @@ def on_a_terminal(lab: Lab, *words: str, typed: str = "") -> subprocess.Complete
 
 
 def test_an_editor_gets_a_node_and_steps_on_it(lab: Lab) -> None:
-    got = lab.as_user(SOMEBODY, "salloc", "--no-shell", "-J", "vscode", *COMMON, "--gres=gpu:1", "-c", "2", "-t", "30")
+    terms = ("--gres=gpu:1", "-c", "2", "-t", "30", "--time-min=5")
+    got = lab.as_user(SOMEBODY, "salloc", "--no-shell", "-J", "vscode", *COMMON, *terms)
     assert got.returncode == 0, got.stderr
     find = ("squeue", "--user", SOMEBODY, "--name=vscode", "--states=R", "-h", "-O", "JobID,NodeList")
     number, node = lab.slurm.run(*find).split()
-    lab.wait_state(lab.adopted(number), "running")
+    job = lab.adopted(number)
+    lab.wait_state(job, "running")
+    assert lab.server.client.job(job).min_runtime_ms == 300_000
     step = lab.as_user(SOMEBODY, "srun", f"--jobid={number}", "--overlap", "sh", "-c", "echo $SLURMD_NODENAME")
     assert step.stdout == f"{node}\n", step
     inside = "test -t 0 && echo shell of $SLURM_JOB_ID; exit 4"
     shell = on_a_terminal(lab, "srun", f"--jobid={number}", "--overlap", "--pty", "sh", "-c", inside)
     assert f"shell of {number}" in shell.stdout
     lab.as_user(SOMEBODY, "scancel", "-n", "vscode")
-    lab.wait(lambda: lab.server.client.job(lab.adopted(number)).state == "cancelled", "it is over here, too")
+    lab.wait_state(job, "cancelled")
 
 
 def test_shells_on_a_node(lab: Lab) -> None:
