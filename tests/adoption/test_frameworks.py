@@ -143,8 +143,14 @@ def test_submitit_queues_itself_again_when_it_is_warned(lab: Lab, out: Path) -> 
     seen = lab.server.client.job(jobs[0])
     assert (seen.warn_signal, seen.grace_ms, seen.resumable) == ("SIGUSR2", 20_000, False)
     lab.server.client.evict(jobs[0], "the test wants to see it again")
-    while lab.server.client.job(jobs[0]).state != "succeeded":
-        assert states()[first] in ("PENDING", "RUNNING", "REQUEUED", "COMPLETING", "COMPLETED"), states()
+    told: set[str] = set()
+
+    def is_over() -> bool:
+        told.add(states().get(first, "UNKNOWN"))  # its records come a little later
+        return lab.server.client.job(jobs[0]).state == "succeeded"
+
+    lab.wait(is_over, lambda: f"it ends: {told}")
+    assert told <= {"UNKNOWN", "PENDING", "RUNNING", "REQUEUED", "COMPLETING", "COMPLETED"}
     # It never said --requeue, and comes back all the same: it has queued itself again.
     attempts = lab.attempts(jobs[0])
     assert [one["reason"]["code"] for one in attempts] == ["evicted_by_person", "succeeded"]

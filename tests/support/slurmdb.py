@@ -81,7 +81,8 @@ class AccountedCluster(SlurmCluster):
         data = self.base / "mariadb"
         making = ("mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={data}", "--skip-test-db")
         more = ("--auth-root-authentication-method=normal", "--skip-name-resolve")
-        subprocess.run((*making, *more), check=True, capture_output=True, timeout=PATIENCE_S)
+        made = subprocess.run((*making, *more), check=False, capture_output=True, text=True, timeout=PATIENCE_S)
+        assert made.returncode == 0, made.stdout + made.stderr
         # Paths of sockets are short.
         sock = self.base / "run" / "db"
         self._spawn(
