@@ -75,15 +75,42 @@ end
 -- --signal as the script says it, since Slurm shows it to nobody: not to plugins either, when it was typed.
 local function signal_word(script)
     for line in string.gmatch(script or "", "[^\n]+") do
-        if not string.match(line, "^%s*#") then
+        if not string.match(line, "^%s*#") and string.match(line, "%S") then
             return nil
         end
-        local word = string.match(line, "^#SBATCH%s.*%-%-signal[=%s]([%w:@]+)")
+        local word = string.match(line, "^#SBATCH%s.*%-%-signal[=%s]+[\"']?([%w:@]+)")
         if word ~= nil then
             return word
         end
     end
     return nil
+end
+
+local function asks_for_gpus(job_desc)
+    for _, name in ipairs({ "tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task" }) do
+        if string.find(job_desc[name] or "", "gpu", 1, true) then
+            return true
+        end
+    end
+    return false
+end
+
+-- What Tenure is going to refuse in the mark, said at once where it can be seen already: srun and salloc would only wait.
+local function tell_what_cannot_be_kept(job_desc)
+    for _, option in ipairs({
+        { "req_nodes", "nodelist" }, { "exc_nodes", "exclude" }, { "licenses", "licenses" },
+        { "reservation", "reservation" },
+    }) do
+        local value = job_desc[option[1]]
+        if value ~= nil and value ~= "" then
+            slurm.log_user("tenure: --%s=%s cannot be kept in this partition, so the job stays held; submit it without",
+                option[2], value)
+        end
+    end
+    if not asks_for_gpus(job_desc) then
+        slurm.log_user("tenure: the job asks for no GPUs, so it stays held: Tenure schedules GPUs here; ask for some "
+            .. "(--gpus=1), or name another partition")
+    end
 end
 
 -- Both return slurm.SUCCESS or slurm.ERROR, as the functions that call them do.
@@ -120,6 +147,9 @@ function tenure_submit(job_desc, part_list, submit_uid)
     end
     if job_desc.qos ~= nil and job_desc.qos ~= "" then
         tell_once("qos", submit_uid, QOS_MEANS)
+    end
+    if not tenure_uid[submit_uid] then
+        tell_what_cannot_be_kept(job_desc)
     end
     job_desc.admin_comment = mark
     job_desc.priority = 0

@@ -91,14 +91,49 @@ def test_interactive_jobs_wait_until_they_are_released(lab: SlurmCluster, comman
 
 
 def test_what_qos_and_nice_mean_is_said_once_to_each_user(lab: SlurmCluster) -> None:
-    job, told = submit(lab, "--nice=7", "--qos=normal")
+    job, told = submit(lab, "--nice=7", "--qos=normal", "--gpus=1")
     assert told.count("--priority and --nice order jobs inside your own budget") == 1
     assert told.count("--qos does not order jobs") == 1
     assert shown(lab, job)["mark"] == "tenure:1 requeue=default nice=7"
-    assert submit(lab, "--nice=8", "--qos=normal")[1] == ""
+    assert submit(lab, "--nice=8", "--qos=normal", "--gpus-per-node=1")[1] == ""
     job, told = submit(lab, "--priority=5", user="root")  # Slurm itself ignores one of a plain user
     assert "--priority and --nice" in told
     assert shown(lab, job)["mark"] == "tenure:1 requeue=default priority=5"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ((), "the job asks for no GPUs, so it stays held"),
+        (("--gpus-per-task=1", "--ntasks=1", "--nodelist=node001"), "--nodelist=node001 cannot be kept"),
+        (("--gres=gpu", "--exclude=node001"), "--exclude=node001 cannot be kept"),
+    ],
+)
+def test_what_cannot_be_kept_is_said_when_it_is_submitted(
+    lab: SlurmCluster, options: tuple[str, ...], told: str
+) -> None:
+    job, said = submit(lab, *options)
+    (line,) = (line for line in said.splitlines() if "tenure: " in line)
+    assert told in line
+    assert shown(lab, job)["Priority"] == "0"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "#SBATCH --signal=USR2@90",
+        "#SBATCH --signal B:USR2@30",
+        "#!/bin/sh\n\n# Parameters\n  \n#SBATCH --signal='USR1@60' -c 2",
+    ],
+)
+def test_the_signal_of_a_script_is_kept(lab: SlurmCluster, tmp_path: Path, line: str) -> None:
+    script = tmp_path / "signal.sh"
+    start = "" if line.startswith("#!") else "#!/bin/sh\n"
+    script.write_text(f"{start}{line}\nsleep 1\n#SBATCH --signal=HUP\n")
+    done = as_user(lab, SOMEBODY, "sbatch", "--parsable", "--gpus=1", "--output=/dev/null", str(script))
+    assert done.returncode == 0, done.stderr
+    word = next(word for word in ("USR2@90", "B:USR2@30", "USR1@60") if word in line)
+    assert shown(lab, done.stdout.strip())["mark"] == f"tenure:1 requeue=default signal={word}"
 
 
 def test_its_user_cannot_release_it_nor_move_it(lab: SlurmCluster) -> None:

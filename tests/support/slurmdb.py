@@ -48,7 +48,9 @@ def accounting_missing() -> str:
 class AccountedCluster(SlurmCluster):
     """As SlurmCluster, with ``sacctmgr`` and all that goes with it."""
 
-    def __init__(self, base: Path, nodes: int = 4, gpus: int = 8, cpus: int = 64, conf: str = "") -> None:
+    def __init__(
+        self, base: Path, nodes: int = 4, gpus: int = 8, cpus: int = 64, conf: str = "", *, anybodys: bool = False
+    ) -> None:
         self._database, self._port = _two_ports()
         lines = (
             "AccountingStorageType=accounting_storage/slurmdbd",
@@ -57,7 +59,7 @@ class AccountedCluster(SlurmCluster):
             f"AccountingStoragePass={base.resolve()}/run/munge/socket",
             "AccountingStorageTRES=gres/gpu",
         )
-        super().__init__(base, nodes, gpus, cpus, "\n".join([*lines, *([conf] if conf else [])]))
+        super().__init__(base, nodes, gpus, cpus, "\n".join([*lines, *([conf] if conf else [])]), anybodys=anybodys)
         self._started: list[subprocess.Popen[bytes]] = []
 
     def start_controller(self) -> None:
@@ -79,7 +81,8 @@ class AccountedCluster(SlurmCluster):
         data = self.base / "mariadb"
         making = ("mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={data}", "--skip-test-db")
         more = ("--auth-root-authentication-method=normal", "--skip-name-resolve")
-        subprocess.run((*making, *more), check=True, capture_output=True, timeout=PATIENCE_S)
+        made = subprocess.run((*making, *more), check=False, capture_output=True, text=True, timeout=PATIENCE_S)
+        assert made.returncode == 0, made.stdout + made.stderr
         # Paths of sockets are short.
         sock = self.base / "run" / "db"
         self._spawn(
@@ -119,12 +122,12 @@ def _listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def accounted(base: Path, nodes: int = 4, conf: str = "") -> Iterator[AccountedCluster]:
+def accounted(base: Path, nodes: int = 4, conf: str = "", *, anybodys: bool = False) -> Iterator[AccountedCluster]:
     """For fixtures, as ``support.slurm.cluster``."""
     why = missing() or accounting_missing()
     if why:
         (pytest.fail if os.environ.get("CI") and os.geteuid() == 0 else pytest.skip)(why)
-    made = AccountedCluster(base, nodes, conf=conf)
+    made = AccountedCluster(base, nodes, conf=conf, anybodys=anybodys)
     try:
         made.up()
         yield made
