@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tenure.executors.slurm import marks, reading
 from tenure.executors.slurm.marks import Mark
@@ -24,7 +24,7 @@ class Look:
     own: Mapping[int, list[SlurmJob]]
     adopted: Mapping[int, Row]
     marked: Sequence[tuple[Row, Mark]]
-    given: Mapping[str, list[Row]]
+    given: Mapping[str, list[Row]] = field(default_factory=dict)
 
     def numbers(self) -> set[int]:
         """Slurm's numbers of what is this server's, submitted or adopted, and not over."""

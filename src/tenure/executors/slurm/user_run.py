@@ -44,7 +44,7 @@ _PASSING = re.compile("unable to contact|timed out|temporarily|communication|con
 class Given:
     """``given.json``: the newest submission of a job. ``slurm``: its id, '' while unknown.
 
-    ``digest``: of its script; '' once Tenure has ended it for good, so that another attempt is another submission.
+    ``digest``: of its script; '' once another one is to take its place.
     """
 
     nonce: str
@@ -242,11 +242,6 @@ class UserRun(NativeRun):
             handling.cancel(row.id)
             return False
         return super()._begin(handling, row, writing)
-
-    def _conclude(self, outcome: Outcome, writing: Writing, age_ms: int = 0) -> bool:
-        if self.stop is not None and not self.stop.again and self._given is not None:
-            self._write(replace(self._given, digest=""), writing)
-        return super()._conclude(outcome, writing, age_ms)
 
     def _pin(self, handling: Handling, row: Row) -> Start:
         part = self._asked.part
