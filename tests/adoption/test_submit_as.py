@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -127,7 +126,7 @@ def test_an_evicted_job_comes_back_under_its_id_with_its_own_grace(people: Peopl
     lab.wait_state(job, "running")
     lab.wait(lambda: "run 0" in people.output(job), "it has begun")
     pid = int(people.output(job).split()[2])
-    assert os.stat(f"/proc/{pid}").st_uid == UID
+    assert Path(f"/proc/{pid}").stat().st_uid == UID
     lab.server.client.evict(job, "the test wants to see it again")
     lab.wait(lambda: lab.server.client.job(job).restarts == 1, "it queues again")
     lab.wait_state(job, "running")
@@ -143,7 +142,7 @@ def test_an_evicted_job_comes_back_under_its_id_with_its_own_grace(people: Peopl
     lab.as_user(SOMEBODY, "scancel", number)
     ended = lab.server.client.wait(job, timeout_s=60)
     assert ended.state == "cancelled"
-    assert not os.path.exists(f"/proc/{pid}")
+    assert not Path(f"/proc/{pid}").exists()
 
 
 def test_cancelled_here_or_there(people: People) -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import slurm_kit
 from executor_kit import Line, Watched, launch_of, order, replica, sh
 from slurm_kit import wait_until
 

@@ -1,4 +1,4 @@
-"""What is submitted to Slurm as a user: who may be one, what one plain job can hold, and how words get into a script."""
+"""What is submitted to Slurm as a user: who may be one, what one plain job can hold, how words get into a script."""
 
 from __future__ import annotations
 

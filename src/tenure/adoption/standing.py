@@ -1,4 +1,4 @@
-"""Adopted jobs that wait, and those that wait in Slurm as their users': what has ended on one side ends on the other."""
+"""Adopted jobs, and those submitted as their users, while they wait: what has ended on one side ends on the other."""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import structlog
@@ -36,9 +35,8 @@ from tenure.executors.base import (
 )
 from tenure.executors.epoch import EpochGate
 from tenure.executors.files import AttemptFiles
+from tenure.executors.slurm import launches, reading, rows, strays, user_run
 from tenure.executors.slurm import look as looks
-from tenure.executors.slurm import native, reading, rows, strays, user_plan, user_run
-from tenure.executors.slurm import plan as plans
 from tenure.executors.slurm.commands import CommandFailed, Commands
 from tenure.executors.slurm.gang import FileClock, Outcome
 from tenure.executors.slurm.gated import GatedCommands, instance_of
@@ -50,7 +48,7 @@ from tenure.executors.slurm.native import NativeRun
 from tenure.executors.slurm.reading import Node
 from tenure.executors.slurm.run import Run
 from tenure.executors.slurm.steering import Steering
-from tenure.executors.slurm.user_run import UserJobs, UserRun
+from tenure.executors.slurm.user_run import UserJobs
 from tenure.faults import point
 
 log = structlog.get_logger()
@@ -149,7 +147,8 @@ class SlurmExecutor(Executor):
             (attempt.directory.parent / "checkpoints").mkdir(exist_ok=True)
             try:
                 if not attempt.launch.exists():
-                    self._write_launch(attempt, launch)
+                    addresses = {name: node.address for name, node in self._nodes.items()}
+                    launches.write(attempt, launch, self._user_jobs, addresses, self._news / launch.attempt_id)
                 self._remember(launch.attempt_id, attempt)
                 point("slurm.start.recorded")
             except OSError:
@@ -158,19 +157,6 @@ class SlurmExecutor(Executor):
                 self._drop(launch.attempt_id)
                 raise
         self._wake.set()
-
-    def _write_launch(self, attempt: AttemptFiles, launch: Launch) -> None:
-        if launch.adopted:
-            procs.write_json(attempt.launch, asdict(native.plan_of(launch)))
-            return
-        if self._user_jobs.words and launch.user != user_run.own_name():
-            as_user = user_plan.plan_of(launch, user_run.person(launch.user))
-            procs.write_json(attempt.launch, asdict(as_user))
-            return
-        plan = plans.plan_of(launch)
-        first = self._nodes.get(plan.hosts[0])
-        address = first.address if first is not None else plan.hosts[0]
-        plans.write(plan, attempt, launch, os.environ, address, self._news / launch.attempt_id)
 
     def stop(self, order: StopOrder) -> None:
         attempt = self._files(order.attempt_id)
@@ -208,9 +194,6 @@ class SlurmExecutor(Executor):
     def tidy(self, alive: Callable[[int], bool]) -> None:
         with self._mutex:
             running = {self._job_of(attempt_id) for attempt_id in self._known}
-            for job, candidates in self._look.own.items():
-                if job not in running and not alive(job):
-                    self._unwanted |= {one.id for one in candidates if not one.over}
             self._unwanted |= strays.left_over(self._look, self._root, lambda job: job in running or alive(job))
         if self._unwanted:
             self._wake.set()
@@ -292,16 +275,8 @@ class SlurmExecutor(Executor):
         if run is None or not run.planned:
             (self._active / attempt_id).touch()
             procs.sync_directory(self._active)
-            run = self._known[attempt_id] = self._run_of(attempt)
+            run = self._known[attempt_id] = launches.run_of(attempt, self._user_jobs, self._clock)
         return run
-
-    def _run_of(self, attempt: AttemptFiles) -> Run | NativeRun:
-        content = procs.read_json(attempt.launch)
-        as_user = user_plan.read(content)
-        if as_user is not None:
-            return UserRun(attempt, as_user, self._user_jobs)
-        adopted = native.read_plan(content)
-        return NativeRun(attempt, adopted) if adopted is not None else Run(attempt, plans.read(attempt), self._clock)
 
     def _drop(self, attempt_id: str) -> None:
         self._known.pop(attempt_id, None)
@@ -311,7 +286,7 @@ class SlurmExecutor(Executor):
     def _take_over(self, attempt_id: str) -> None:
         """Take over what an earlier server has left; the next look does the rest."""
         attempt = self._files(attempt_id)
-        run = self._run_of(attempt)
+        run = launches.run_of(attempt, self._user_jobs, self._clock)
         run.load()
         if run.status is None and not run.planned:
             if run.stop is None:

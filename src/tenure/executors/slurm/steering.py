@@ -15,6 +15,9 @@ from tenure.executors.slurm.reading import SlurmJob
 OUTPUT = "slurm.out"
 """In the directory of a job: what Slurm itself has to say about its attempts."""
 
+HELD = ("--parsable", "--hold", "--no-requeue", "--open-mode=append", "--export=ALL", "--chdir=/")
+"""Options of every ``sbatch``: the job waits for Tenure, and its variables come with it."""
+
 
 class Steering:
     """``instance`` marks the jobs of this server in Slurm; ``partition`` '' is Slurm's default."""
@@ -29,12 +32,7 @@ class Steering:
         """Submit a part of a job, held and pinned to its nodes; returns Slurm's id."""
         directory, part = self._root / str(plan.job), plan.parts[index]
         options = [
-            "--parsable",
-            "--hold",
-            "--no-requeue",
-            "--open-mode=append",
-            "--export=ALL",
-            "--chdir=/",
+            *HELD,
             f"--output={directory / OUTPUT}",
             f"--job-name={plain(plan.name) or 'tenure'}",
             f"--comment={self._comment(plan, index)}",

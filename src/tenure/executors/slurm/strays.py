@@ -41,8 +41,8 @@ def see_to_own(look: Look, steering: Steering, wanted: Collection[int], unwanted
 
 
 def left_over(look: Look, root: Path, alive: Callable[[int], bool]) -> set[int]:
-    """Slurm's ids of what waits there, submitted as a user for a job that is not ``alive`` any more."""
-    found = set()
+    """Slurm's ids of what was submitted for jobs that are not ``alive`` any more: by the server, or as their users."""
+    found = {one.id for job, some in look.own.items() if not alive(job) for one in some if not one.over}
     for job, row in look.adopted.items():
         mark = marks.read(row.mark)
         if row.pending and mark is not None and marks.GIVEN in mark.said and not alive(job):

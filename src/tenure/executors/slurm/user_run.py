@@ -29,7 +29,7 @@ from tenure.executors.slurm.marks import Mark
 from tenure.executors.slurm.native import MISSING_MS, RELEASED, NativePlan, NativeRun, kept
 from tenure.executors.slurm.part import Writing
 from tenure.executors.slurm.rows import Row
-from tenure.executors.slurm.steering import asked, changed, number_in, plain
+from tenure.executors.slurm.steering import HELD, asked, changed, number_in, plain
 from tenure.executors.slurm.user_plan import SETTING, Person, UserPlan
 from tenure.faults import point
 
@@ -59,7 +59,7 @@ def person(name: str) -> Person | None:
         found = pwd.getpwnam(name)
     except (KeyError, ValueError):
         return None
-    home = found.pw_dir if Path(found.pw_dir).is_dir() else ""
+    home = found.pw_dir if os.path.isdir(found.pw_dir) else ""  # noqa: PTH112  (says no where it may not look)
     return Person(name, found.pw_uid, home, found.pw_shell or "/bin/sh")
 
 
@@ -100,12 +100,7 @@ class UserJobs:
         if who is None or who.uid != plan.uid:
             raise CommandFailed("sbatch", "was not run", f"user {plan.user} is another one now than before")
         options = [
-            "--parsable",
-            "--hold",
-            "--no-requeue",
-            "--open-mode=append",
-            "--export=ALL",
-            "--chdir=/",
+            *HELD,
             "--input=/dev/null",
             f"--output={plan.output}",
             f"--job-name={plain(plan.name) or 'tenure'}",
