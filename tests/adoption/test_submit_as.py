@@ -214,6 +214,9 @@ def test_what_cannot_be_is_said(people: People) -> None:
         assert user in message
         assert said in message
         assert "submit_as" in message
+    job = people.submit("true", workdir="/proc")
+    assert lab.server.client.wait(job, timeout_s=60).state == "failed"
+    assert people.output(job) == ""
     roles = [{"name": name, "gpus": 1, "command": ["true"]} for name in ("a", "b")]
     job = people.client(SOMEBODY).submit({"budget": "lab/language", "min_runtime_ms": 60_000, "roles": roles}).job.id
     assert lab.server.client.wait(job, timeout_s=60).state == "failed"

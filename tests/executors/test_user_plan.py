@@ -15,7 +15,7 @@ from tenure.executors.slurm.marks import Mark
 from tenure.executors.slurm.rows import Row
 from tenure.executors.slurm.user_plan import Person, UserPlan, is_name
 
-ADA = Person("ada", 1000, "/home/ada")
+ADA = Person("ada", 1000, "/people/ada")
 NASTY = "it's $(touch x) `touch x` \"\\\n#SBATCH --exclusive\n; touch x & é"
 SRUN = '#!/bin/sh\nwhile [ "$1" != /bin/sh ]; do shift; done\nexec "$@"\n'
 """In place of Slurm's: it runs the one task here."""
@@ -55,8 +55,8 @@ def test_what_is_refused_and_why() -> None:
 
 def test_where_output_goes() -> None:
     assert plan(launch_of(sh("true"), workdir="/data/x")).output == "/data/x/tenure-1.out"
-    assert plan(launch_of(sh("true"), workdir="/data/%u")).output == "/home/ada/tenure-1.out"
-    assert plan(launch_of(sh("true"), workdir="")).output == "/home/ada/tenure-1.out"
+    assert plan(launch_of(sh("true"), workdir="/data/%u")).output == "/people/ada/tenure-1.out"
+    assert plan(launch_of(sh("true"), workdir="")).output == "/people/ada/tenure-1.out"
     assert plan(launch_of(sh("true"), workdir=""), Person("ada", 1000, "")).output == "/tmp/tenure-1.out"
 
 
