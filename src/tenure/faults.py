@@ -50,6 +50,9 @@ ADOPTION_POINTS = (
 )
 """Reached only for jobs that were taken over from Slurm."""
 
+SUBMIT_AS_POINTS = ("user.recorded", "user.submitted", "user.marked")
+"""Reached only for jobs that are submitted to Slurm as their users."""
+
 POINTS = (*EXECUTOR_POINTS, *ENGINE_POINTS, *STORE_POINTS)
 """Those that every server reaches; crash tests go through them."""
 
@@ -61,7 +64,7 @@ def point(name: str) -> None:
 
     Raises ValueError for a name that is in none of these lists.
     """
-    if name not in POINTS and name not in SLURM_POINTS and name not in ADOPTION_POINTS:
+    if name not in (*POINTS, *SLURM_POINTS, *ADOPTION_POINTS, *SUBMIT_AS_POINTS):
         raise ValueError(f"{name} is not in tenure.faults.POINTS")
     wanted, _, count = os.environ.get("TENURE_FAULT", "").partition(":")
     if wanted != name:

@@ -105,6 +105,7 @@ executor = "slurm"
 partition = "gpu"
 root = "/shared/tenure"
 commands = "bin"
+submit_as = ["sudo", "-n", "-u", "{{user}}", "--"]
 [slurm.main]
 partition = "big"
 conf = "slurm.conf"
@@ -112,11 +113,13 @@ conf = "slurm.conf"
     (tmp_path / "tenure.toml").write_text(text)
     (tmp_path / "budgets.toml").write_text(GOOD_BUDGETS)
     config = load(tmp_path / "tenure.toml")
-    assert config.slurm == Slurm("gpu", Path("/shared/tenure"), tmp_path / "bin")
+    words = ("sudo", "-n", "-u", "{user}", "--")
+    assert config.slurm == Slurm("gpu", Path("/shared/tenure"), tmp_path / "bin", submit_as=words)
     assert config.slurm_of == (("main", Slurm("big", conf=tmp_path / "slurm.conf")),)
-    filled = Slurm("big", Path("/shared/tenure/on-main"), tmp_path / "bin", tmp_path / "slurm.conf")
+    filled = Slurm("big", Path("/shared/tenure/on-main"), tmp_path / "bin", tmp_path / "slurm.conf", submit_as=words)
     assert config.slurm_for("main") == filled
     assert parse(*dump(config)).slurm_of == config.slurm_of
+    assert parse(*dump(config)).slurm.submit_as == words
     assert "slurm" not in dump(config, server=False)[0]
 
 

@@ -81,7 +81,7 @@ class Adopter:
         self._clusters = tuple(clusters)
         self._handling = executor.handling
         self._accounts = accounts
-        self._standing = Standing(engine, executor.handling, executor.instance, self._clusters)
+        self._standing = Standing(engine, executor, self._clusters)
         self._cluster = ""
         self._memory_counts = False
         self._refused: dict[str, tuple[object, float]] = {}

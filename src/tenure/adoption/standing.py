@@ -1,4 +1,4 @@
-"""Adopted jobs that wait: what has ended on one side ends on the other."""
+"""Adopted jobs, and those submitted as their users, while they wait: what has ended on one side ends on the other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tenure.engine.errors import NotFound
 from tenure.executors.slurm import marks, native
 from tenure.executors.slurm.commands import CommandFailed
 from tenure.executors.slurm.ends import CANCELLED_BY
-from tenure.executors.slurm.handling import Handling
+from tenure.executors.slurm.executor import SlurmExecutor
 from tenure.executors.slurm.look import Look
 from tenure.executors.slurm.marks import BEFORE, Mark
 from tenure.executors.slurm.rows import Row
@@ -37,10 +37,11 @@ class _Waiting:
 
 
 class Standing:
-    """``instance`` marks the jobs of this server. ``clusters``: those whose jobs are in this Slurm; empty: all."""
+    """``clusters``: those whose jobs are in the Slurm of ``executor``; empty: all."""
 
-    def __init__(self, engine: Engine, handling: Handling, instance: str, clusters: tuple[str, ...] = ()) -> None:
-        self._engine, self._handling, self._instance = engine, handling, instance
+    def __init__(self, engine: Engine, executor: SlurmExecutor, clusters: tuple[str, ...] = ()) -> None:
+        self._engine, self._executor = engine, executor
+        self._handling, self._instance = executor.handling, executor.instance
         self._clusters = clusters
         self._since: dict[int, tuple[int, int]] = {}
         """By Tenure's job id: attempts that it had, and the look in which it was first over."""
@@ -61,6 +62,15 @@ class Standing:
                 and job.spec.execution.adopted.startswith(prefix)
                 and (not self._clusters or job.spec.clusters[0] in self._clusters)
             }
+            as_users = {
+                job.id: _Waiting(row.id, row.submitted, job.starts, job.spec.user, job.held_by)
+                for job in state.jobs.values()
+                if job.state in _WAITING
+                and not job.spec.execution.adopted
+                and (row := look.adopted.get(job.id)) is not None
+                and row.state == "CANCELLED"
+            }
+        waiting |= {job: one for job, one in as_users.items() if self._executor.cancelled_there(job)}
         strangers = []
         for row, mark in look.marked:
             if mark.job and mark.server != self._instance:

@@ -112,6 +112,15 @@ def _check_slurm(slurm: Slurm, file: str, place: tuple[str, ...]) -> list[Proble
     ):
         if path is not None and "\0" in str(path):
             at.add(field, show(str(path)), f"name {example}")
+    words = slurm.submit_as
+    if words and (
+        not words[0]
+        or "{user}" in words[0]
+        or not any("{user}" in word for word in words)
+        or any(not word.isprintable() for word in words)
+    ):
+        fix = 'a command and its arguments, with {user} in one of these: ["sudo", "-n", "-u", "{user}", "--"]'
+        at.add("submit_as", show(list(words)), fix)
     for account, budget in slurm.accounts:
         if not account or not budget.strip("/"):
             shown = f"{show(account)} = {show(budget)}"

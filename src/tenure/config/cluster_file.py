@@ -61,6 +61,7 @@ class ClusterFile:
         for name in ("root", "commands", "conf"):
             if name in given:
                 given[name] = Path(given[name])
+        given["submit_as"] = tuple(given.get("submit_as", ()))
         given["accounts"] = tuple(sorted(given.get("accounts", {}).items()))
         return Slurm(**given)
 

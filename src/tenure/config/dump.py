@@ -45,6 +45,8 @@ def _settings(record: Server | Slurm | Policy | Cluster) -> dict[str, str]:
 
 def _slurm(slurm: Slurm) -> dict[str, str]:
     lines = _settings(slurm)
+    if slurm.submit_as:
+        lines["submit_as"] = f"[{', '.join(_text(word) for word in slurm.submit_as)}]"
     if slurm.accounts:
         lines["accounts"] = _inline({account: _text(path) for account, path in slurm.accounts})
     return lines

@@ -79,6 +79,7 @@ class SlurmTable(Table):
     commands: str | None = None
     conf: str | None = None
     accounts: dict[str, str] | None = None
+    submit_as: list[str] | None = None
 
 
 class PolicyTable(Table):

@@ -52,7 +52,8 @@ class Slurm:
     ``partition``: '' is Slurm's default. ``root``: where attempts have their files, seen by all nodes; None: ``runs``
     in the server's ``data_dir``. ``commands``: the folder of Slurm's commands; None: found on PATH. ``conf``: the
     slurm.conf that they read; None: theirs by default, or what SLURM_CONF says. ``accounts``: which budget an account
-    of Slurm is charged to, where its name does not say.
+    of Slurm is charged to, where its name does not say. ``submit_as``: words before ``sbatch`` that make it run as the
+    user ``{user}``; empty: jobs run as the server's user.
     """
 
     partition: str = ""
@@ -60,6 +61,7 @@ class Slurm:
     commands: Path | None = None
     conf: Path | None = None
     accounts: tuple[tuple[str, str], ...] = ()
+    submit_as: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class Config:
             commands=own.commands or self.slurm.commands,
             conf=own.conf or self.slurm.conf,
             accounts=own.accounts or self.slurm.accounts,
+            submit_as=own.submit_as or self.slurm.submit_as,
         )
 
     @property

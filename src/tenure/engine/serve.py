@@ -56,7 +56,7 @@ def executor_for(config: Config) -> LocalExecutor | SlurmExecutor | Several:
 
 def _slurm(slurm: Slurm, root: Path) -> SlurmExecutor:
     environment = {**os.environ, "SLURM_CONF": str(slurm.conf)} if slurm.conf is not None else None
-    return SlurmExecutor(root, slurm.partition, slurm.commands, environment)
+    return SlurmExecutor(root, slurm.partition, slurm.commands, environment, slurm.submit_as)
 
 
 def build(config_path: Path) -> Server:

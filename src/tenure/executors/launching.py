@@ -68,7 +68,7 @@ def render(
         "PET_NNODES": str(len(launch.replicas)),
         "PET_RDZV_BACKEND": "static",
         "PET_RDZV_ID": launch.attempt_id,
-        "PET_SIGNALS_TO_HANDLE": ",".join(dict.fromkeys((*_TORCHRUN_SIGNALS, launch.warn_signal))),
+        "PET_SIGNALS_TO_HANDLE": signals_to_handle(launch.warn_signal),
         **launch.env,
         **_ours(launch, directory),
         **procs.tag_environment(tag),
@@ -83,6 +83,11 @@ def render(
         "env": common,
         "processes": _processes(launch),
     }
+
+
+def signals_to_handle(warn_signal: str) -> str:
+    """What torchrun passes on to its workers."""
+    return ",".join(dict.fromkeys((*_TORCHRUN_SIGNALS, warn_signal)))
 
 
 def _ours(launch: Launch, directory: Path) -> dict[str, str]:
@@ -100,11 +105,11 @@ def _ours(launch: Launch, directory: Path) -> dict[str, str]:
         "TENURE_CHECKPOINT": str(directory / "checkpoint"),
         "TENURE_DONE": str(directory / "done"),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        **_of_array(launch.array),
+        **of_array(launch.array),
     }
 
 
-def _of_array(part: ArrayPart | None) -> dict[str, str]:
+def of_array(part: ArrayPart | None) -> dict[str, str]:
     if part is None:
         return {}
     values = {

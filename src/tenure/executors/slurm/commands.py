@@ -6,17 +6,27 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 TIMEOUT_S = 10.0
 """Longer than a busy slurmctld takes to answer, short enough for the watcher to go on with other jobs."""
 LARGEST_OUTPUT = 64 * 1024 * 1024
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SLURM_CONF", "TZ")
+_UMASK = 0o022
 _HOPELESS = re.compile(
     "invalid node name|node configuration is not available|more processors requested|invalid generic resource|"
     "memory specification can not be satisfied",
     re.IGNORECASE,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Become:
+    """``words`` before a command that make it run as another user, and what is that user's in its environment."""
+
+    words: tuple[str, ...]
+    env: Mapping[str, str]
 
 
 class CommandFailed(Exception):
@@ -42,16 +52,25 @@ class Commands:
         self._env = {name: given[name] for name in _KEPT if name in given}
         self._env |= {"LC_ALL": "C.UTF-8", "SLURM_TIME_FORMAT": "%s"}
 
-    def run(self, program: str, *arguments: str, stdin: str = "", timeout_s: float | None = None) -> str:
-        """What the command prints. Raises CommandFailed."""
+    def run(
+        self,
+        program: str,
+        *arguments: str,
+        stdin: str = "",
+        timeout_s: float | None = None,
+        become: Become | None = None,
+    ) -> str:
+        """What the command prints. ``become``: as whom it runs, None: as this process. Raises CommandFailed."""
         path = str(self._folder / program) if self._folder is not None else program
         limit = TIMEOUT_S if timeout_s is None else timeout_s
         shown = " ".join((program, *_short(arguments)))
         try:
             done = subprocess.run(
-                [path, *arguments],
+                [*(become.words if become is not None else ()), path, *arguments],
                 input=stdin.encode(),
-                env=self._env,
+                env=self._env if become is None else {**self._env, **become.env},
+                # Slurm hands the umask on to the job.
+                umask=-1 if become is None else _UMASK,
                 cwd="/",
                 capture_output=True,
                 timeout=limit,

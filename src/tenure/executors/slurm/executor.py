@@ -7,7 +7,7 @@ executor reads that directory and asks Slurm for all jobs of the partition at on
 commands. Callers never wait for Slurm.
 
 Jobs that people have submitted to Slurm themselves, and that adoption has taken over, are run as what they are
-(``native.py``).
+(``native.py``). So are, after they have been submitted, those that are submitted as their users (``user_run.py``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import structlog
@@ -36,9 +35,8 @@ from tenure.executors.base import (
 )
 from tenure.executors.epoch import EpochGate
 from tenure.executors.files import AttemptFiles
+from tenure.executors.slurm import launches, reading, rows, strays, user_run
 from tenure.executors.slurm import look as looks
-from tenure.executors.slurm import native, reading, rows, strays
-from tenure.executors.slurm import plan as plans
 from tenure.executors.slurm.commands import CommandFailed, Commands
 from tenure.executors.slurm.gang import FileClock, Outcome
 from tenure.executors.slurm.gated import GatedCommands, instance_of
@@ -50,6 +48,7 @@ from tenure.executors.slurm.native import NativeRun
 from tenure.executors.slurm.reading import Node
 from tenure.executors.slurm.run import Run
 from tenure.executors.slurm.steering import Steering
+from tenure.executors.slurm.user_run import UserJobs
 from tenure.faults import point
 
 log = structlog.get_logger()
@@ -68,8 +67,9 @@ class SlurmExecutor(Executor):
     """Runs attempts on the nodes of ``partition`` ('': Slurm's default). Methods may be called by any thread.
 
     ``root`` must be on a file system that all nodes see at the same path. ``commands``: the folder of Slurm's
-    commands, None for PATH. ``start`` and ``stop`` raise OSError when ``root`` cannot be written or Slurm cannot
-    be asked for such a job, RuntimeError when the executor is not open, and ValueError for an attempt id that is not
+    commands, None for PATH. ``submit_as``: words before ``sbatch`` that make it run as ``{user}``; empty: jobs run as
+    this process's user. ``start`` and ``stop`` raise OSError when ``root`` cannot be written or Slurm cannot be asked
+    for such a job, RuntimeError when the executor is not open, and ValueError for an attempt id that is not
     ``<job>.<number>``.
     """
 
@@ -79,6 +79,7 @@ class SlurmExecutor(Executor):
         partition: str = "",
         commands: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        submit_as: Sequence[str] = (),
     ) -> None:
         self._root = root.resolve()
         self._active = self._root / "active"
@@ -93,6 +94,7 @@ class SlurmExecutor(Executor):
         self.instance = instance_of(self._root)
         """Marks the jobs of this server in Slurm."""
         self.handling = Handling(self.commands)
+        self._user_jobs = UserJobs(self.commands, partition, self.instance, submit_as)
         self._steering = Steering(self.commands, self._root, partition, self.instance)
         self._hosts = HostWatch(self.commands, self._root, partition, self._others)
         self._clock = FileClock(self._root)
@@ -145,7 +147,8 @@ class SlurmExecutor(Executor):
             (attempt.directory.parent / "checkpoints").mkdir(exist_ok=True)
             try:
                 if not attempt.launch.exists():
-                    self._write_launch(attempt, launch)
+                    addresses = {name: node.address for name, node in self._nodes.items()}
+                    launches.write(attempt, launch, self._user_jobs, addresses, self._news / launch.attempt_id)
                 self._remember(launch.attempt_id, attempt)
                 point("slurm.start.recorded")
             except OSError:
@@ -154,15 +157,6 @@ class SlurmExecutor(Executor):
                 self._drop(launch.attempt_id)
                 raise
         self._wake.set()
-
-    def _write_launch(self, attempt: AttemptFiles, launch: Launch) -> None:
-        if launch.adopted:
-            procs.write_json(attempt.launch, asdict(native.plan_of(launch)))
-            return
-        plan = plans.plan_of(launch)
-        first = self._nodes.get(plan.hosts[0])
-        address = first.address if first is not None else plan.hosts[0]
-        plans.write(plan, attempt, launch, os.environ, address, self._news / launch.attempt_id)
 
     def stop(self, order: StopOrder) -> None:
         attempt = self._files(order.attempt_id)
@@ -200,21 +194,24 @@ class SlurmExecutor(Executor):
     def tidy(self, alive: Callable[[int], bool]) -> None:
         with self._mutex:
             running = {self._job_of(attempt_id) for attempt_id in self._known}
-            for job, candidates in self._look.own.items():
-                if job not in running and not alive(job):
-                    self._unwanted |= {one.id for one in candidates if not one.over}
+            self._unwanted |= strays.left_over(self._look, self._root, lambda job: job in running or alive(job))
         if self._unwanted:
             self._wake.set()
 
     def log_path(self, attempt_id: str, node_rank: int, stream: str) -> str:
         attempt = self._files(attempt_id)
-        return native.log_path(attempt, stream) or str(attempt.log(node_rank, stream))
+        return user_run.log_path(attempt, stream) or str(attempt.log(node_rank, stream))
 
     def wait_look(self, after: int, timeout_s: float) -> tuple[int, Look]:
         """The number of the newest look at Slurm, once it is above ``after`` or the time is over, and the look."""
         with self._looked:
             self._looked.wait_for(lambda: self._looks > after or self._closing.is_set(), timeout_s)
             return self._looks, self._look
+
+    def cancelled_there(self, job: int) -> bool:
+        """Whether somebody else has cancelled, in Slurm, what was submitted there for ``job`` as its user."""
+        row = self._look.adopted.get(job)
+        return row is not None and user_run.cancelled_there(self._root / str(job), row)
 
     def highest_job(self) -> int:
         """The highest job id that has ever had an attempt here, 0 for none."""
@@ -278,12 +275,8 @@ class SlurmExecutor(Executor):
         if run is None or not run.planned:
             (self._active / attempt_id).touch()
             procs.sync_directory(self._active)
-            run = self._known[attempt_id] = self._run_of(attempt)
+            run = self._known[attempt_id] = launches.run_of(attempt, self._user_jobs, self._clock)
         return run
-
-    def _run_of(self, attempt: AttemptFiles) -> Run | NativeRun:
-        adopted = native.read_plan(procs.read_json(attempt.launch))
-        return NativeRun(attempt, adopted) if adopted is not None else Run(attempt, plans.read(attempt), self._clock)
 
     def _drop(self, attempt_id: str) -> None:
         self._known.pop(attempt_id, None)
@@ -293,7 +286,7 @@ class SlurmExecutor(Executor):
     def _take_over(self, attempt_id: str) -> None:
         """Take over what an earlier server has left; the next look does the rest."""
         attempt = self._files(attempt_id)
-        run = self._run_of(attempt)
+        run = launches.run_of(attempt, self._user_jobs, self._clock)
         run.load()
         if run.status is None and not run.planned:
             if run.stop is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tenure.executors import procs
 from tenure.executors.epoch import EpochGate
-from tenure.executors.slurm.commands import Commands
+from tenure.executors.slurm.commands import Become, Commands
 
 
 class GatedCommands(Commands):
@@ -18,9 +18,16 @@ class GatedCommands(Commands):
         super().__init__(folder, environment)
         self._gate = gate
 
-    def run(self, program: str, *arguments: str, stdin: str = "", timeout_s: float | None = None) -> str:
+    def run(
+        self,
+        program: str,
+        *arguments: str,
+        stdin: str = "",
+        timeout_s: float | None = None,
+        become: Become | None = None,
+    ) -> str:
         with self._gate.command():
-            return super().run(program, *arguments, stdin=stdin, timeout_s=timeout_s)
+            return super().run(program, *arguments, stdin=stdin, timeout_s=timeout_s, become=become)
 
 
 def instance_of(root: Path) -> str:

@@ -66,6 +66,10 @@ class Handling:
             changes.append(f"TresPerNode={gpus}")
         self._change(job, *changes)
 
+    def change(self, job: str, changes: Sequence[str]) -> None:
+        """``changes``: words of ``scontrol update``."""
+        self._change(job, *changes)
+
     def mark(self, job: str, text: str) -> None:
         self._change(job, f"AdminComment={text}")
 

@@ -1,7 +1,8 @@
 """The mark of a job that ``job_submit.lua`` has held: its AdminComment, which its user can read and not change.
 
 ``tenure:1 requeue=yes [hold=user] [priority=N] [nice=N] [signal=WORD] [throttle=N]`` is what the plugin writes.
-Adoption adds ``job=N server=WORD``, or ``refused: WHY`` at the end.
+Adoption adds ``job=N server=WORD``, or ``refused: WHY`` at the end. A job that Tenure itself has submitted as its user
+has ``given=NONCE``, too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ BEFORE = "before"
 """A word that adoption adds when a job that had ended waits again: the nodes it names are those of its last run."""
 LONGEST = 600
 """Characters of a refusal: it is shown in one column."""
+GIVEN = "given"
+"""A word in the marks of jobs that Tenure has submitted as their users: which submission it was."""
 _REFUSED = " refused: "
 _WORD = re.compile(r"([a-z]+)=(\S+)")
 

@@ -19,7 +19,7 @@ from tenure.executors.slurm import ends, marks
 from tenure.executors.slurm import gang as gangs
 from tenure.executors.slurm.commands import CommandFailed
 from tenure.executors.slurm.gang import Outcome, Stop, shortened
-from tenure.executors.slurm.handling import Handling
+from tenure.executors.slurm.handling import Handling, Start
 from tenure.executors.slurm.look import Look
 from tenure.executors.slurm.part import Writing
 from tenure.executors.slurm.patience import Patience
@@ -189,7 +189,7 @@ class NativeRun:
 
     def _begin(self, handling: Handling, row: Row, writing: Writing) -> bool:
         if row.over:
-            if row.batch and row.state != "CANCELLED" and _try(lambda: handling.keep(row.id), row):
+            if row.batch and row.state != "CANCELLED" and kept(handling, row):
                 return False  # its last run ended by itself just before it was to be evicted
             outcome = ends.before_start(row)
         elif self.stop is not None and not row.live:
@@ -218,9 +218,7 @@ class NativeRun:
             self._rests_since = self._rests_since or procs.boottime_ms()
             if procs.boottime_ms() - self._rests_since < REST_MS:
                 return
-        start = handling.start_of(row.id, self.plan.hosts[0])
-        # Counted by the job or by its tasks, GPUs would be divided between the nodes as Slurm likes.
-        handling.pin(row.id, self.plan.hosts, "" if start.gpus else f"gres:gpu:{self.plan.gpus}")
+        start = self._pin(handling, row)
         point("native.pinned")
         with writing():
             if self.stop is not None:
@@ -231,6 +229,13 @@ class NativeRun:
         point("native.recorded")
         handling.release(row.id)
         point("native.released")
+
+    def _pin(self, handling: Handling, row: Row) -> Start:
+        """Give it the nodes of this attempt."""
+        start = handling.start_of(row.id, self.plan.hosts[0])
+        # Counted by the job or by its tasks, GPUs would be divided between the nodes as Slurm likes.
+        handling.pin(row.id, self.plan.hosts, "" if start.gpus else f"gres:gpu:{self.plan.gpus}")
+        return start
 
     def _waiting(self, handling: Handling, row: Row, writing: Writing) -> bool:
         """Released, or about to be, and not begun."""
@@ -315,7 +320,7 @@ class NativeRun:
         stop = self.stop
         if stop is not None and stop.again and row.batch and self._told:
             # It ended by itself after the warning, and is expected back: it waits under its id.
-            _try(lambda: handling.keep(row.id), row)
+            kept(handling, row)
         elif stop is not None and not self._told and row.state == "COMPLETED":
             self.files.done.touch()  # nobody had told it to end
         outcome = ends.outcome(row.state, row.exit, stopped=stop is not None)
@@ -346,6 +351,11 @@ class NativeRun:
                 self.end(outcome, self._bounded(age_ms))
         point("native.ended")
         return True
+
+
+def kept(handling: Handling, row: Row) -> bool:
+    """Make what has ended wait again under its id. Whether Slurm has obeyed."""
+    return _try(lambda: handling.keep(row.id), row)
 
 
 def _try(order: Callable[[], None], row: Row) -> bool:

@@ -54,6 +54,25 @@ def comment(cluster: str, job: int, part: int, gpus: int, cpus: int, instance: s
     return f"tenure:{cluster}:{job}.{part}:{gpus}g{cpus}c:{instance}"
 
 
+_GIVEN = re.compile(r"tenure-given:(?P<job>[0-9]{1,18}):[0-9a-f]+")
+
+
+def given(job: int, nonce: str) -> str:
+    """The comment of a job that is submitted as its user. Nobody can guess ``nonce`` before."""
+    return f"tenure-given:{job}:{nonce}"
+
+
+def is_given(comment: str) -> bool:
+    """Whether it looks like one of those: such a job is never adopted."""
+    return _GIVEN.fullmatch(comment) is not None
+
+
+def given_job(comment: str) -> int:
+    """Of which job it is the comment; 0 for none."""
+    found = _GIVEN.fullmatch(comment)
+    return int(found["job"]) if found is not None else 0
+
+
 def is_ours(comment: str, instance: str) -> bool:
     """Whether the comment of a job is one of this server's."""
     ours = _COMMENT.fullmatch(comment)

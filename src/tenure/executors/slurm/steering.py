@@ -9,11 +9,14 @@ from pathlib import Path
 from tenure.executors import boot
 from tenure.executors.slurm import reading, script
 from tenure.executors.slurm.commands import CommandFailed, Commands
-from tenure.executors.slurm.plan import Plan
+from tenure.executors.slurm.plan import Part, Plan
 from tenure.executors.slurm.reading import SlurmJob
 
 OUTPUT = "slurm.out"
 """In the directory of a job: what Slurm itself has to say about its attempts."""
+
+HELD = ("--parsable", "--hold", "--no-requeue", "--open-mode=append", "--export=ALL", "--chdir=/")
+"""Options of every ``sbatch``: the job waits for Tenure, and its variables come with it."""
 
 
 class Steering:
@@ -29,48 +32,19 @@ class Steering:
         """Submit a part of a job, held and pinned to its nodes; returns Slurm's id."""
         directory, part = self._root / str(plan.job), plan.parts[index]
         options = [
-            "--parsable",
-            "--hold",
-            "--no-requeue",
-            "--open-mode=append",
-            "--export=ALL",
-            "--chdir=/",
+            *HELD,
             f"--output={directory / OUTPUT}",
-            f"--job-name={_plain(plan.name) or 'tenure'}",
+            f"--job-name={plain(plan.name) or 'tenure'}",
             f"--comment={self._comment(plan, index)}",
-            f"--nodes={len(part.hosts)}",
-            f"--ntasks={len(part.hosts)}",
-            f"--nodelist={','.join(part.hosts)}",
-            f"--cpus-per-task={part.cpus}",
-            f"--mem={part.mem}M",
+            *asked(part, self._partition),
         ]
-        if part.gpus:
-            options.append(f"--gres=gpu:{part.gpus}")
-        if self._partition:
-            options.append(f"--partition={self._partition}")
         text = script.render(plan.job, boot.command("slurm.node", str(directory)))
-        said = self._commands.run("sbatch", *options, stdin=text)
-        number = said.strip().partition(";")[0]
-        if not number.isdecimal():
-            raise CommandFailed("sbatch", "told no job id", said[:200])
-        return int(number)
+        return number_in(self._commands.run("sbatch", *options, stdin=text))
 
     def pin(self, job: SlurmJob, plan: Plan, index: int) -> None:
         """Give a job that waits the nodes of its next attempt. After a requeue it would wait two minutes more."""
         part = plan.parts[index]
-        count = len(part.hosts)
-        changes = [
-            f"JobId={job.id}",
-            "StartTime=now",
-            # It was allowed when the job was last evicted; after a failure Slurm would start it again by itself.
-            "Requeue=0",
-            f"ReqNodeList={','.join(part.hosts)}",
-            f"NumNodes={count}-{count}",
-            f"NumTasks={count}",
-            # Must agree with the tasks, or Slurm finds no node for it.
-            f"NumCPUs={count * part.cpus}-{count * part.cpus}",
-            f"MinMemoryNode={part.mem}",
-        ]
+        changes = [f"JobId={job.id}", *changed(part)]
         if job.gpus != part.gpus:
             changes += [f"TresPerNode=gres:gpu:{part.gpus}", f"Comment={self._comment(plan, index)}"]
         self._commands.run("scontrol", "update", *changes)
@@ -97,5 +71,45 @@ class Steering:
         return reading.comment(plan.cluster, plan.job, index, part.gpus, part.cpus, self._instance)
 
 
-def _plain(name: str) -> str:
+def asked(part: Part, partition: str) -> list[str]:
+    """Options of ``sbatch`` for the nodes of a part, and what is asked for on each: one task, with all of it."""
+    options = [
+        f"--nodes={len(part.hosts)}",
+        f"--ntasks={len(part.hosts)}",
+        f"--nodelist={','.join(part.hosts)}",
+        f"--cpus-per-task={part.cpus}",
+        f"--mem={part.mem}M",
+    ]
+    if part.gpus:
+        options.append(f"--gres=gpu:{part.gpus}")
+    if partition:
+        options.append(f"--partition={partition}")
+    return options
+
+
+def changed(part: Part) -> list[str]:
+    """The same for a job that waits, in the words of ``scontrol update``; but for GPUs."""
+    count = len(part.hosts)
+    return [
+        "StartTime=now",
+        # It was allowed when the job was last evicted; after a failure Slurm would start it again by itself.
+        "Requeue=0",
+        f"ReqNodeList={','.join(part.hosts)}",
+        f"NumNodes={count}-{count}",
+        f"NumTasks={count}",
+        # Must agree with the tasks, or Slurm finds no node for it.
+        f"NumCPUs={count * part.cpus}-{count * part.cpus}",
+        f"MinMemoryNode={part.mem}",
+    ]
+
+
+def number_in(said: str) -> int:
+    """The id in what ``sbatch --parsable`` printed. Raises CommandFailed."""
+    number = said.strip().partition(";")[0]
+    if not number.isdecimal():
+        raise CommandFailed("sbatch", "told no job id", said[:200])
+    return int(number)
+
+
+def plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", name)[:64].strip("-")

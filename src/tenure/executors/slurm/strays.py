@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 
 import structlog
 
-from tenure.executors.slurm import reading
+from tenure.executors.slurm import marks, reading, user_run
 from tenure.executors.slurm.commands import CommandFailed
 from tenure.executors.slurm.handling import FAR_S, Handling
 from tenure.executors.slurm.look import Look
@@ -37,6 +38,21 @@ def see_to_own(look: Look, steering: Steering, wanted: Collection[int], unwanted
             steering.hold(number)
     except CommandFailed as error:
         log.warning("slurm_command_failed", error=str(error))
+
+
+def left_over(look: Look, root: Path, alive: Callable[[int], bool]) -> set[int]:
+    """Slurm's ids of what was submitted for jobs that are not ``alive`` any more: by the server, or as their users."""
+    found = {one.id for job, some in look.own.items() if not alive(job) for one in some if not one.over}
+    for job, row in look.adopted.items():
+        mark = marks.read(row.mark)
+        if row.pending and mark is not None and marks.GIVEN in mark.said and not alive(job):
+            found.add(row.number)
+    for comment, some in look.given.items():
+        job = reading.given_job(comment)
+        given = user_run.given_of(root / str(job)) if not alive(job) else None
+        if given is not None and comment == reading.given(job, given.nonce):
+            found |= {row.number for row in some if row.uid == given.uid and not row.over}
+    return found
 
 
 def see_to_adopted(look: Look, handling: Handling, runs: Iterable[NativeRun]) -> None:
