@@ -31,8 +31,11 @@ def stream(tmp_path: Path) -> Iterator[Stream]:
 
 
 def free_port() -> int:
-    """Below those of outgoing connections: a client that knocks while no server is there could take it itself."""
-    for port in range(10_000, 20_000):
+    """Below those of outgoing connections: a client that knocks while no server is there could take it itself.
+
+    Another test's server may be dead for the moment and want its port back, so each process begins elsewhere.
+    """
+    for port in range(10_000 + os.getpid() % 90 * 100, 20_000):
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
     raise AssertionError("no free port")

@@ -313,7 +313,7 @@ def test_restarts_in_a_row_change_nothing(bench: Rig) -> None:
 
 
 def test_an_end_before_a_step_that_left_nothing_in_the_log(bench: Rig) -> None:
-    """A look in between found nothing new, and moved the time on; a restart must not put the end before it."""
+    """A look in between found nothing new, and moved the time on: what is charged ends before it all the same."""
     job_id = bench.submit()
     bench.advance(SECOND)
     bench.executor.exit(f"{job_id}.1", quiet=True)
@@ -323,6 +323,6 @@ def test_an_end_before_a_step_that_left_nothing_in_the_log(bench: Rig) -> None:
     bench.advance(SECOND)
     assert bench.state_of(job_id) == JobState.SUCCEEDED.value
     (span,) = bench.store.spans()
-    assert span.end - span.start == 2 * SECOND
+    assert span.end - span.start == SECOND
     bench.check_recovery()
     bench.check_replay()
