@@ -105,7 +105,8 @@ class UserJobs:
             f"--output={plan.output}",
             f"--job-name={plain(plan.name) or 'tenure'}",
             f"--comment={comment}",
-            *asked(plan.part, self._partition),
+            # Its nodes are set before it is released; named here, the plugin would say that it cannot keep them.
+            *(one for one in asked(plan.part, self._partition) if not one.startswith("--nodelist=")),
         ]
         become = Become(tuple(word.replace("{user}", plan.user) for word in self.words), who.env)
         return number_in(self._commands.run("sbatch", *options, stdin=plan.script, become=become))
