@@ -19,7 +19,7 @@ SAME_TESTS = (
     "tests/core/test_reach.py",
     "tests/core/test_worked_examples.py",
     "tests/core/test_properties.py",
-    "tests/core/test_waits.py",
+    "tests/core/test_waits_for_others.py",
     "tests/engine/test_requests.py",
     "tests/engine/test_recovery_properties.py",
 )

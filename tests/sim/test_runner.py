@@ -55,7 +55,7 @@ def test_all_runs_leave_their_folders_and_summaries(tmp_path: Path, workers: int
 
 
 def interrupted(tmp_path: Path, workers: int) -> dict[int, Summary]:
-    orders = [Order(i, replace(busy(i), duration=2000 * DAY), tmp_path / f"run{i}") for i in range(2)]
+    orders = [Order(i, replace(busy(i), duration=20_000 * DAY), tmp_path / f"run{i}") for i in range(2)]
     found: dict[int, Summary] = {}
     sent: list[Any] = []
 

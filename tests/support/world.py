@@ -233,7 +233,8 @@ class World:
         return tuple(out)
 
     def _collect(self) -> None:
-        self.spans += self.state.closed_spans
+        # What a cluster was charged is forgotten with it.
+        self.spans = [one for one in (*self.spans, *self.state.closed_spans) if one[0] in self.state.clusters]
         for job in self.state.ended_jobs:
             assert job.id not in self.ended, f"job {job.id} ended twice"
             self.ended[job.id] = job
