@@ -21,11 +21,16 @@ from tenure.sim.setup import Setup
 from tenure.sim.work import Workload
 
 
-def busy(seed: int) -> Setup:
+def busy(seed: int, count: int = 900) -> Setup:
     jobs = [
-        (i * MINUTE, work(("lab/a", "lab/b")[i % 2], 8, HOUR, min_runtime=(0, HOUR)[i % 3 > 0])) for i in range(900)
+        (i * MINUTE, work(("lab/a", "lab/b")[i % 2], 8, HOUR, min_runtime=(0, HOUR)[i % 3 > 0])) for i in range(count)
     ]
     return replace(setup_of([]), workload=partial(script, jobs, ()), seed=seed, duration=2 * DAY)
+
+
+def endless(seed: int) -> Setup:
+    """Something happens in it for far longer than it takes to break it off."""
+    return replace(busy(seed, 20_000), duration=30 * DAY)
 
 
 def signalled(number: signal.Signals, seed: int) -> Workload:
@@ -55,7 +60,7 @@ def test_all_runs_leave_their_folders_and_summaries(tmp_path: Path, workers: int
 
 
 def interrupted(tmp_path: Path, workers: int) -> dict[int, Summary]:
-    orders = [Order(i, replace(busy(i), duration=20_000 * DAY), tmp_path / f"run{i}") for i in range(2)]
+    orders = [Order(i, endless(i), tmp_path / f"run{i}") for i in range(2)]
     found: dict[int, Summary] = {}
     sent: list[Any] = []
 
@@ -87,7 +92,7 @@ def test_ctrl_c_keeps_what_a_single_process_has_done(tmp_path: Path) -> None:
 
 
 def test_a_second_ctrl_c_ends_at_once_and_leaves_no_process(tmp_path: Path) -> None:
-    orders = [Order(i, replace(busy(i), duration=2000 * DAY), tmp_path / f"run{i}") for i in range(2)]
+    orders = [Order(i, endless(i), tmp_path / f"run{i}") for i in range(2)]
     before = signal.getsignal(signal.SIGINT)
 
     def seen(tick: Tick) -> None:
