@@ -14,8 +14,8 @@ from typing import Any
 from support.server import TestServer
 from support.slurm import SlurmCluster, cluster
 from tenure.executors.slurm import rows
-from tenure.executors.slurm.commands import Commands
 from tenure.executors.slurm.rows import Row
+from tenure.slurm.commands import Commands
 
 PLUGIN = Path(__file__).resolve().parents[2] / "packaging" / "slurm" / "job_submit.lua"
 SOMEBODY = "nobody"

@@ -11,11 +11,11 @@ import pytest
 from executor_kit import launch_of, replica, sh
 
 from tenure.executors.slurm import marks, script
-from tenure.executors.slurm.commands import CommandFailed, Commands
 from tenure.executors.slurm.handling import output
 from tenure.executors.slurm.plan import Part, plan_of
 from tenure.executors.slurm.reading import by_part, comment, own_jobs, parse_nodes
 from tenure.executors.slurm.rows import Row
+from tenure.slurm.commands import CommandFailed, Commands
 
 
 def test_the_script_starts_one_task_on_each_node() -> None:

@@ -28,13 +28,13 @@ from tenure.engine.serve import Server
 from tenure.executors.base import StaleEpoch
 from tenure.executors.several import Part, Several
 from tenure.executors.slurm import marks, native
-from tenure.executors.slurm.commands import CommandFailed
 from tenure.executors.slurm.executor import SlurmExecutor
 from tenure.executors.slurm.handling import FAR_S
 from tenure.executors.slurm.look import Look
 from tenure.executors.slurm.marks import Mark
 from tenure.executors.slurm.rows import Row
 from tenure.faults import point
+from tenure.slurm.commands import CommandFailed
 
 log = structlog.get_logger()
 

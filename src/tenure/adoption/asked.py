@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from tenure.core.reasons import Reason, Refusal
 from tenure.executors.slurm import rows
-from tenure.executors.slurm.commands import Commands
 from tenure.scripts import values
+from tenure.slurm.commands import Commands
 
 AT_ONCE = 50
 """Of more than so many jobs Slurm is asked for all that wait."""

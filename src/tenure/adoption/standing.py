@@ -11,12 +11,12 @@ from tenure.core.lifecycle import JobState
 from tenure.engine.engine import Engine
 from tenure.engine.errors import NotFound
 from tenure.executors.slurm import marks, native
-from tenure.executors.slurm.commands import CommandFailed
 from tenure.executors.slurm.ends import CANCELLED_BY
 from tenure.executors.slurm.executor import SlurmExecutor
 from tenure.executors.slurm.look import Look
 from tenure.executors.slurm.marks import BEFORE, Mark
 from tenure.executors.slurm.rows import Row
+from tenure.slurm.commands import CommandFailed
 
 log = structlog.get_logger()
 

@@ -163,8 +163,8 @@ def import_(
 def jobs(partition: Partitions = None, json: Json = False) -> None:
     """Jobs that the plugin has held at birth: which of Tenure's jobs each one is, or why it is none."""
     from tenure.executors.slurm import rows
-    from tenure.executors.slurm.commands import CommandFailed, Commands
     from tenure.executors.slurm.look import sort
+    from tenure.slurm.commands import CommandFailed, Commands
 
     try:
         found = [row for name in partition or ("",) for row in rows.ask(Commands(), name)]

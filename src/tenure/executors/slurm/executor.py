@@ -37,7 +37,6 @@ from tenure.executors.epoch import EpochGate
 from tenure.executors.files import AttemptFiles
 from tenure.executors.slurm import launches, reading, rows, strays, user_run
 from tenure.executors.slurm import look as looks
-from tenure.executors.slurm.commands import CommandFailed, Commands
 from tenure.executors.slurm.gang import FileClock, Outcome
 from tenure.executors.slurm.gated import GatedCommands, instance_of
 from tenure.executors.slurm.handling import Handling
@@ -50,9 +49,12 @@ from tenure.executors.slurm.run import Run
 from tenure.executors.slurm.steering import Steering
 from tenure.executors.slurm.user_run import UserJobs
 from tenure.faults import point
+from tenure.slurm.commands import CommandFailed, Commands
 
 log = structlog.get_logger()
 
+COMMAND_S = 10.0
+"""Longer than a busy slurmctld takes to answer, short enough for the watcher to go on with other jobs."""
 LOOK_S, LOOK_SOON_S = 1.0, 0.2
 """Between two looks; the shorter one while something starts, stops or ends."""
 PART_OF_TIME = 5
@@ -89,8 +91,8 @@ class SlurmExecutor(Executor):
             directory.mkdir(exist_ok=True)
         self._gate = EpochGate(self._root)
         self.partition = partition
-        self._ungated = Commands(commands, environment)
-        self.commands = GatedCommands(self._gate, commands, environment)
+        self._ungated = Commands(commands, environment, COMMAND_S)
+        self.commands = GatedCommands(self._gate, commands, environment, COMMAND_S)
         self.instance = instance_of(self._root)
         """Marks the jobs of this server in Slurm."""
         self.handling = Handling(self.commands)

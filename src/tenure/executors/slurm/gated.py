@@ -8,14 +8,16 @@ from pathlib import Path
 
 from tenure.executors import procs
 from tenure.executors.epoch import EpochGate
-from tenure.executors.slurm.commands import Become, Commands
+from tenure.slurm.commands import Become, Commands
 
 
 class GatedCommands(Commands):
     """Commands of the newest leader only. ``run`` raises StaleEpoch when there is a newer one."""
 
-    def __init__(self, gate: EpochGate, folder: Path | None, environment: Mapping[str, str] | None) -> None:
-        super().__init__(folder, environment)
+    def __init__(
+        self, gate: EpochGate, folder: Path | None, environment: Mapping[str, str] | None, timeout_s: float
+    ) -> None:
+        super().__init__(folder, environment, timeout_s)
         self._gate = gate
 
     def run(

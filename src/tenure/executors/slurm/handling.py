@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from tenure.executors.slurm import rows
-from tenure.executors.slurm.commands import CommandFailed, Commands
+from tenure.slurm.commands import CommandFailed, Commands
 
 FAR = "now+365days"
 """A begin time under which Slurm looks after a job's dependencies, which it does not while the job is held."""

@@ -17,8 +17,8 @@ import structlog
 from tenure.executors import procs
 from tenure.executors.base import HostCondition, HostWish, StaleEpoch
 from tenure.executors.slurm import machines
-from tenure.executors.slurm.commands import CommandFailed, Commands
 from tenure.executors.slurm.machines import OURS, Holding, Machine, Occupant
+from tenure.slurm.commands import CommandFailed, Commands
 
 log = structlog.get_logger()
 

@@ -17,7 +17,6 @@ from tenure.executors.base import Launch, Phase, Report, StopOrder
 from tenure.executors.files import AttemptFiles, Status
 from tenure.executors.slurm import ends, marks
 from tenure.executors.slurm import gang as gangs
-from tenure.executors.slurm.commands import CommandFailed
 from tenure.executors.slurm.gang import Outcome, Stop, shortened
 from tenure.executors.slurm.handling import Handling, Start
 from tenure.executors.slurm.look import Look
@@ -26,6 +25,7 @@ from tenure.executors.slurm.patience import Patience
 from tenure.executors.slurm.rows import Row
 from tenure.faults import point
 from tenure.slurm import reading
+from tenure.slurm.commands import CommandFailed
 
 log = structlog.get_logger()
 

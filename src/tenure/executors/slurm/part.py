@@ -13,12 +13,12 @@ from pathlib import Path
 import structlog
 
 from tenure.executors import procs
-from tenure.executors.slurm.commands import CommandFailed
 from tenure.executors.slurm.gang import Gang
 from tenure.executors.slurm.node import GO
 from tenure.executors.slurm.reading import SlurmJob
 from tenure.executors.slurm.steering import OUTPUT, Steering
 from tenure.faults import point
+from tenure.slurm.commands import CommandFailed
 
 log = structlog.get_logger()
 

@@ -6,7 +6,7 @@ import structlog
 
 from tenure.executors import procs
 from tenure.executors.files import AttemptFiles
-from tenure.executors.slurm.commands import CommandFailed
+from tenure.slurm.commands import CommandFailed
 
 log = structlog.get_logger()
 

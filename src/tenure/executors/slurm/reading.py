@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tenure.executors.base import DiscoveredHost
-from tenure.executors.slurm.commands import Commands
-from tenure.executors.slurm.rows import LIVE, PENDING, Row
+from tenure.executors.slurm.rows import Row, Stated
+from tenure.slurm.commands import Commands
 
 _NODES = "%N|%c|%m|%o|%G"
 _COMMENT = re.compile(
@@ -18,7 +18,7 @@ _GPU = re.compile(r"gpu(?::(?P<kind>[^:,()]+))?:(?P<count>[0-9]+)(?![^:,()])")
 
 
 @dataclass(frozen=True, slots=True)
-class SlurmJob:
+class SlurmJob(Stated):
     """One of our jobs in Slurm. ``id`` may have been used before: ``job``, from the comment, is what it is.
 
     ``ended``: Slurm's end time, in seconds since 1970; 0 while it has none. ``gpus`` and ``cpus`` are asked for on each
@@ -34,19 +34,6 @@ class SlurmJob:
     held: bool
     reason: str
     ended: int
-
-    @property
-    def pending(self) -> bool:
-        return self.state in PENDING
-
-    @property
-    def live(self) -> bool:
-        """It occupies nodes: it runs, is about to, or has not been cleaned up."""
-        return self.state in LIVE
-
-    @property
-    def over(self) -> bool:
-        return not self.pending and not self.live
 
 
 def comment(cluster: str, job: int, part: int, gpus: int, cpus: int, instance: str) -> str:

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tenure.executors.slurm.commands import CommandFailed, Commands
+from tenure.slurm.commands import CommandFailed, Commands
 
 PENDING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"})
 LIVE = frozenset({"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"})
@@ -22,8 +22,28 @@ _ROW = (
 _NOTHING = frozenset({"", "(null)", "N/A", "NONE", "None"})
 
 
+class Stated:
+    """What Slurm's word for the state of a job means."""
+
+    __slots__ = ()
+    state: str
+
+    @property
+    def pending(self) -> bool:
+        return self.state in PENDING
+
+    @property
+    def live(self) -> bool:
+        """It occupies nodes: it runs, is about to, or has not been cleaned up."""
+        return self.state in LIVE
+
+    @property
+    def over(self) -> bool:
+        return not self.pending and not self.live
+
+
 @dataclass(frozen=True, slots=True)
-class Row:
+class Row(Stated):
     """A job as Slurm shows it. ``id`` is what its commands take: ``12``, or ``12_3`` for a task of an array.
 
     ``number`` is Slurm's own. Times are seconds since 1970, 0 for none. ``exit`` is a wait status: signal + 256 x code.
@@ -50,19 +70,6 @@ class Row:
     batch: bool
     mark: str
     comment: str
-
-    @property
-    def pending(self) -> bool:
-        return self.state in PENDING
-
-    @property
-    def live(self) -> bool:
-        """It occupies nodes: it runs, is about to, or has not been cleaned up."""
-        return self.state in LIVE
-
-    @property
-    def over(self) -> bool:
-        return not self.pending and not self.live
 
 
 def ask(commands: Commands, partition: str) -> list[Row]:

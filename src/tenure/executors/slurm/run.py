@@ -8,7 +8,6 @@ from tenure.executors import files, procs
 from tenure.executors.base import Phase, Report, StopOrder
 from tenure.executors.files import AttemptFiles, Order, Status
 from tenure.executors.slurm import gang as gangs
-from tenure.executors.slurm.commands import CommandFailed
 from tenure.executors.slurm.gang import FileClock, Gang, Outcome, Stop, shortened
 from tenure.executors.slurm.look import Look
 from tenure.executors.slurm.part import PartRun, Writing
@@ -17,6 +16,7 @@ from tenure.executors.slurm.plan import Plan
 from tenure.executors.slurm.reading import SlurmJob, by_part
 from tenure.executors.slurm.steering import Steering
 from tenure.faults import point
+from tenure.slurm.commands import CommandFailed
 
 _TOLD = frozenset({"CANCELLED", "TIMEOUT", "PREEMPTED", "DEADLINE", "NODE_FAIL", "OUT_OF_MEMORY"})
 """Ends by Slurm or by a person there: worth a word in the message of an attempt that nobody here has stopped."""

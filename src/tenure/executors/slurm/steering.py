@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tenure.executors import boot
 from tenure.executors.slurm import reading, script
-from tenure.executors.slurm.commands import CommandFailed, Commands
 from tenure.executors.slurm.plan import Part, Plan
 from tenure.executors.slurm.reading import SlurmJob
+from tenure.slurm.commands import CommandFailed, Commands
 
 OUTPUT = "slurm.out"
 """In the directory of a job: what Slurm itself has to say about its attempts."""

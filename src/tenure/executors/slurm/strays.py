@@ -9,11 +9,11 @@ from pathlib import Path
 import structlog
 
 from tenure.executors.slurm import marks, reading, user_run
-from tenure.executors.slurm.commands import CommandFailed
 from tenure.executors.slurm.handling import FAR_S, Handling
 from tenure.executors.slurm.look import Look
 from tenure.executors.slurm.native import NativeRun
 from tenure.executors.slurm.steering import Steering
+from tenure.slurm.commands import CommandFailed
 
 log = structlog.get_logger()
 

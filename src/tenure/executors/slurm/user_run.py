@@ -21,7 +21,6 @@ import structlog
 from tenure.executors import files, procs
 from tenure.executors.files import AttemptFiles
 from tenure.executors.slurm import marks, native, reading
-from tenure.executors.slurm.commands import Become, CommandFailed, Commands
 from tenure.executors.slurm.gang import Outcome
 from tenure.executors.slurm.handling import Handling, Start
 from tenure.executors.slurm.look import Look
@@ -32,6 +31,7 @@ from tenure.executors.slurm.rows import Row
 from tenure.executors.slurm.steering import HELD, asked, changed, number_in, plain
 from tenure.executors.slurm.user_plan import SETTING, Person, UserPlan
 from tenure.faults import point
+from tenure.slurm.commands import Become, CommandFailed, Commands
 
 log = structlog.get_logger()
 
