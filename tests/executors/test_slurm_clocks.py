@@ -1,0 +1,51 @@
+"""Slurm's clock goes ahead of this host's, or behind: when a job of its users' own began and ended, as told here."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from tenure.executors import procs
+from tenure.executors.base import Phase
+from tenure.executors.files import AttemptFiles
+from tenure.executors.slurm import native
+from tenure.executors.slurm.handling import Handling
+from tenure.executors.slurm.look import Look
+from tenure.executors.slurm.native import NativePlan, NativeRun, Released
+from tenure.executors.slurm.rows import Row
+from tenure.slurm import Commands
+
+MINUTE_S = 60
+
+
+def row(state: str, start: int, ended: int = 0) -> Row:
+    return Row(
+        *("12", 12, "", state, False, 1000, "ada", "language", 0, start, 0, ended, "None", 0, 0),
+        *("node001", "", True, "tenure:1", ""),
+    )
+
+
+def look(one: Row) -> Look:
+    return Look([one], {}, {1: one}, [])
+
+
+@pytest.mark.parametrize("ahead_s", [MINUTE_S, 0, -MINUTE_S])
+def test_nothing_ends_before_it_was_seen_to_run(tmp_path: Path, ahead_s: int) -> None:
+    """``ahead_s``: of this host, so that by Slurm's times all of it was so long ago."""
+    attempt = AttemptFiles(tmp_path)
+    procs.write_json(tmp_path / native.RELEASED, asdict(Released(0, procs.wall_ms())))
+    run = NativeRun(attempt, NativePlan("1.1", 1, "12", 0, ("node001",), 1))
+    run.load()
+    handling = Handling(Commands(tmp_path))  # not one command is there: none is to be given
+    began = procs.boottime_ms()
+    there = procs.wall_ms() // 1000 - ahead_s
+    running = row("RUNNING", there)
+    assert run.advance(handling, look(running), nullcontext)
+    run.advance(handling, look(running), nullcontext)
+    assert run.advance(handling, look(replace(running, state="COMPLETED", ended=there)), nullcontext)
+    report = run.report("1.1", procs.boot_id())
+    assert (report.phase, report.exit_codes) == (Phase.EXITED, (0,))
+    assert report.age_ms <= procs.boottime_ms() - began + native.LOOK_MS
