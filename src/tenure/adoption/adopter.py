@@ -25,8 +25,8 @@ from tenure.core.reasons import Refusal
 from tenure.engine.engine import Engine
 from tenure.engine.errors import EngineStopped
 from tenure.engine.serve import Server
-from tenure.executors.base import StaleEpoch
-from tenure.executors.several import Part, Several
+from tenure.executors.base import Executor, StaleEpoch
+from tenure.executors.several import Several
 from tenure.executors.slurm import marks, native
 from tenure.executors.slurm.executor import SlurmExecutor
 from tenure.executors.slurm.handling import FAR_S
@@ -52,14 +52,16 @@ _SETTING = re.compile(r"^(\w+)\s*=\s*(.*?)\s*$", re.MULTILINE)
 def running(server: Server) -> Iterator[None]:
     """Adopt what people submit, for as long as the block lasts, where jobs run through Slurm."""
     config, executor = server.config, server.engine.executor
-    parts = executor.parts if isinstance(executor, Several) else (Part(executor, ()),)  # type: ignore[arg-type]
+    members: list[tuple[Executor, tuple[str, ...]]] = [(executor, ())]
+    if isinstance(executor, Several):
+        members = [(part.executor, part.clusters) for part in executor.parts]
     own = dict(config.slurm_of)
     adopters = []
-    for part in parts:
-        if isinstance(part.executor, SlurmExecutor):
-            named = [name for name in part.clusters if name in own]
+    for member, clusters in members:
+        if isinstance(member, SlurmExecutor):
+            named = [name for name in clusters if name in own]
             slurm = config.slurm_for(named[0]) if named else config.slurm
-            adopters.append(Adopter(server.engine, part.executor, dict(slurm.accounts), part.clusters))
+            adopters.append(Adopter(server.engine, member, dict(slurm.accounts), clusters))
     for adopter in adopters:
         adopter.start()
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,7 +44,7 @@ def print_json(value: BaseModel | Iterable[BaseModel] | Any) -> None:
     print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
 
 
-def print_json_line(value: BaseModel | Iterable[BaseModel]) -> None:
+def print_json_line(value: BaseModel | Iterable[BaseModel] | Mapping[str, Any]) -> None:
     """One line of JSON, for whoever follows."""
     print(json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=False), flush=True)
 

@@ -205,7 +205,7 @@ class _Shown:
 
     def _tell(self, now: Now) -> None:
         if self.as_json:
-            print_json_line(now.plain())  # type: ignore[arg-type]  # a plain document
+            print_json_line(now.plain())
             return
         there = {(one.what, one.job, one.gainer) for one in now.would}
         for one in now.would:
