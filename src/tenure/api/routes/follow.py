@@ -20,7 +20,7 @@ from tenure.api.job_views import job_view
 from tenure.api.models import BatchView, ChangeView, JobView, Page
 from tenure.core.lifecycle import JobState
 from tenure.engine.engine import Engine
-from tenure.engine.errors import NotFound
+from tenure.engine.errors import Conflict, NotFound
 
 router = APIRouter(prefix="/v1", tags=["follow"])
 
@@ -109,12 +109,15 @@ def _read(
         raise NotFound("replica", str(replica), [str(rank) for rank in range(replicas)])
     path = Path(engine.executor.log_path(found.id, replica, stream))
     size, start, data = 0, max(0, offset), b""
-    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-        size = file.seek(0, 2)
-        start = max(0, size + offset) if offset < 0 else offset
-        if start < size:
-            file.seek(start)
-            data = file.read(limit)
+    try:
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+            size = file.seek(0, 2)
+            start = max(0, size + offset) if offset < 0 else offset
+            if start < size:
+                file.seek(start)
+                data = file.read(limit)
+    except PermissionError:  # the output of a job that runs as its user
+        raise Conflict(f"the server's user may not read {path}", "look at it yourself, on a host that has it") from None
     return _Chunk(data, found.number, start, found.ended_at is not None and start + len(data) >= size)
 
 

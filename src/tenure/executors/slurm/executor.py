@@ -35,7 +35,7 @@ from tenure.executors.base import (
 )
 from tenure.executors.epoch import EpochGate
 from tenure.executors.files import AttemptFiles
-from tenure.executors.slurm import launches, reading, rows, strays, user_run
+from tenure.executors.slurm import launches, native, reading, rows, strays, user_run
 from tenure.executors.slurm import look as looks
 from tenure.executors.slurm.gang import FileClock, Outcome
 from tenure.executors.slurm.gated import GatedCommands, instance_of
@@ -202,7 +202,7 @@ class SlurmExecutor(Executor):
 
     def log_path(self, attempt_id: str, node_rank: int, stream: str) -> str:
         attempt = self._files(attempt_id)
-        return user_run.log_path(attempt, stream) or str(attempt.log(node_rank, stream))
+        return native.log_path(attempt, stream) or str(attempt.log(node_rank, stream))
 
     def wait_look(self, after: int, timeout_s: float) -> tuple[int, Look]:
         """The number of the newest look at Slurm, once it is above ``after`` or the time is over, and the look."""

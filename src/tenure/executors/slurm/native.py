@@ -6,6 +6,9 @@ with jobs of our own (``run``), each look does the next step, by what Slurm says
 
 from __future__ import annotations
 
+import contextlib
+import os
+import stat
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -55,12 +58,16 @@ class NativePlan:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """``released.json``, written just before: ``restarts`` was Slurm's count then. ``at``: ms since 1970."""
+    """``released.json``, written just before: ``restarts`` was Slurm's count then. ``at``: ms since 1970.
+
+    ``uid``: whose job it is, -1 when that was not written down.
+    """
 
     restarts: int
     at: int
     stdout: str = ""
     stderr: str = ""
+    uid: int = -1
 
 
 def name_of(cluster: str, row: Row) -> str:
@@ -223,7 +230,7 @@ class NativeRun:
         with writing():
             if self.stop is not None:
                 return
-            self._released = Released(row.restarts, procs.wall_ms(), start.stdout, start.stderr)
+            self._released = Released(row.restarts, procs.wall_ms(), start.stdout, start.stderr, row.uid)
             procs.write_json(self.files.directory / RELEASED, asdict(self._released))
         self._alive_at = procs.boottime_ms()
         point("native.recorded")
@@ -379,6 +386,17 @@ def _whom(row: Row) -> tuple[str, ...]:
 
 
 def log_path(attempt: AttemptFiles, stream: str) -> str:
-    """Where Slurm writes the output of such an attempt, '' when it is not one or that is not known."""
+    """Where Slurm writes the output of such an attempt, '' when it is not one or that is not known.
+
+    A file that is not the user's own is not shown, nor one that a link points to: its name is the user's choice, and
+    whoever asks reads it with the server's rights.
+    """
     content = procs.read_json(attempt.directory / RELEASED)
-    return str(content[stream]) if content is not None else ""
+    if content is None:
+        return ""
+    path = str(content[stream])
+    with contextlib.suppress(OSError):
+        found = os.lstat(path)
+        if stat.S_ISREG(found.st_mode) and found.st_uid == content.get("uid", -1):
+            return path
+    return ""

@@ -6,12 +6,10 @@ When it is there, Slurm's administrator marks it (``marks``), which its user can
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pwd
 import re
 import secrets
-import stat
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,12 +18,12 @@ import structlog
 
 from tenure.executors import files, procs
 from tenure.executors.files import AttemptFiles
-from tenure.executors.slurm import marks, native, reading
+from tenure.executors.slurm import marks, reading
 from tenure.executors.slurm.gang import Outcome
 from tenure.executors.slurm.handling import Handling, Start
 from tenure.executors.slurm.look import Look
 from tenure.executors.slurm.marks import Mark
-from tenure.executors.slurm.native import MISSING_MS, RELEASED, NativePlan, NativeRun, kept
+from tenure.executors.slurm.native import MISSING_MS, NativePlan, NativeRun, kept
 from tenure.executors.slurm.part import Writing
 from tenure.executors.slurm.rows import Row
 from tenure.executors.slurm.steering import HELD, asked, changed, number_in, plain
@@ -243,20 +241,3 @@ class UserRun(NativeRun):
         part = self._asked.part
         handling.change(row.id, [*changed(part), *([f"TresPerNode=gres:gpu:{part.gpus}"] if part.gpus else [])])
         return Start("", self._asked.output, self._asked.output)
-
-
-def log_path(attempt: AttemptFiles, stream: str) -> str:
-    """Where an attempt that is its user's in Slurm writes its output; '' when it is none, or that is not known.
-
-    A file that is not the user's own is not shown, nor one that a link points to: whoever asks reads it with the
-    server's rights.
-    """
-    given, content = given_of(attempt.directory.parent), procs.read_json(attempt.directory / RELEASED)
-    if given is None or content is None:
-        return native.log_path(attempt, stream)
-    path = str(content[stream])
-    with contextlib.suppress(OSError):
-        found = os.lstat(path)
-        if stat.S_ISREG(found.st_mode) and found.st_uid == given.uid:
-            return path
-    return ""
