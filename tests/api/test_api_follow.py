@@ -70,6 +70,24 @@ def test_logs_by_offset_replica_stream_and_attempt(api: Api) -> None:
     assert read(attempt=1, offset=4) == (b"two\n\xff\n", "4", "10", "true")
 
 
+def test_a_log_that_the_server_may_not_read_is_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The output of a job that runs as its user. Root may read everything, so the answer is put in its mouth."""
+    job = api.submit()
+    api.reach(job["id"], "running")
+    log = log_of(api, f"{job['id']}.1")
+    really = Path.open
+
+    def refused(path: Path, *words: Any, **more: Any) -> Any:
+        if path == log:
+            raise PermissionError(13, "Permission denied", str(path))
+        return really(path, *words, **more)
+
+    monkeypatch.setattr(Path, "open", refused)
+    answer = api.call("GET", f"/v1/jobs/{job['id']}/logs")
+    assert answer.status_code == 409
+    assert str(log) in answer.text and "look at it yourself" in answer.text
+
+
 def test_a_job_without_an_attempt_has_an_empty_log(api: Api) -> None:
     job = api.submit(hold=True)
     path = f"/v1/jobs/{job['id']}/logs"
