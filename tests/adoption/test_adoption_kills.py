@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,7 +42,6 @@ def test_a_server_killed_anywhere_goes_on(slurm: SlurmCluster, tmp_path: Path, f
             made.wait_state(job, "running")
             server.client.evict(job, "the test wants to see it again")
         server.process.wait(60)
-        server.client.close()
         del server.environment["TENURE_FAULT"]
         server.start()
         job = made.adopted(number)
@@ -58,6 +58,20 @@ def test_a_server_killed_anywhere_goes_on(slurm: SlurmCluster, tmp_path: Path, f
         made.clear()
 
 
+def test_a_job_that_ends_before_adoption_has_marked_it(slurm: SlurmCluster, tmp_path: Path) -> None:
+    """Slurm takes no mark for what has ended, so it must be there when the job starts."""
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name in ("sbatch", "scontrol", "squeue", "scancel", "sinfo", "sacct"):
+        real = shutil.which(name)
+        text = f'#!/bin/sh\ncase "$3" in AdminComment=*) echo broken >&2; exit 1;; esac\nexec {real} "$@"\n'
+        (commands / name).write_text(text)
+        (commands / name).chmod(0o755)
+    with adoption_kit.lab(slurm, tmp_path, more=f'commands = "{commands}"') as lab:
+        number = lab.sbatch("-A", "language", "-G", "1", script="#!/bin/sh\n")
+        lab.wait_state(lab.adopted(number), "succeeded")
+
+
 def test_what_happens_while_the_server_is_away(slurm: SlurmCluster, tmp_path: Path) -> None:
     with adoption_kit.lab(slurm, tmp_path) as lab:
         quick = "#!/bin/sh\nsleep 4\nexit 7\n"
@@ -65,7 +79,6 @@ def test_what_happens_while_the_server_is_away(slurm: SlurmCluster, tmp_path: Pa
         first, second = lab.adopted(ends), lab.adopted(stays)
         lab.wait_state(first, "running")
         lab.wait_state(second, "running")
-        lab.server.client.close()
         lab.server.kill()
         lab.wait(lambda: lab.state(ends) == "FAILED", "it ends in Slurm")
         new = lab.sbatch("-A", "language", "-G", "1")
@@ -81,7 +94,6 @@ def test_an_end_that_slurm_has_forgotten_is_in_its_records(own_slurm: SlurmClust
         number = lab.sbatch("-A", "language", "-G", "1", script="#!/bin/sh\nsleep 3\nexit 9\n")
         job = lab.adopted(number)
         lab.wait_state(job, "running")
-        lab.server.client.close()
         lab.server.kill()
         lab.wait(lambda: lab.state(number) == "FAILED", "it ends in Slurm")
         # A slurmctld that starts on an empty directory knows no job.

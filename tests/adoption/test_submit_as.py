@@ -271,7 +271,6 @@ def test_a_server_killed_anywhere_goes_on(slurm: SlurmCluster, tmp_path: Path, f
             lab.wait(log.exists, "it has begun")
             server.client.evict(job, "the test wants to see it again")
         server.process.wait(60)
-        server.client.close()
         del server.environment["TENURE_FAULT"]
         server.start()
         restarts = 1 if fault == "native.killed" else 0

@@ -93,7 +93,6 @@ def test_a_restart_in_the_middle(server: TestServer) -> None:
     number = submit(server, "--array", "0-5%2", "--key", "restart", "--", "sh", "-c", line)
     last = submit(server, "--after-ok", number, "--", "sh", "-c", f"sort {out} | tr -d '\\n'")
     server.wait_state(int(number) + 1, "running")
-    server.client.close()
     server.kill()
     server.start()
     assert submit(server, "--array", "0-5%2", "--key", "restart", "--", "sh", "-c", line) == number

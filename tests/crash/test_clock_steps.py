@@ -47,7 +47,6 @@ class Site:
 
     def restart(self) -> None:
         self.server.kill()
-        self.client.close()
         self.server.start()
         self.client = self.server.client
 

@@ -38,7 +38,6 @@ def test_a_job_runs_comes_back_and_is_cancelled(server: TestServer, slurm: Slurm
     number, node, gpus, comment = line.split()
     assert (gpus, comment.split(":")[:3]) == ("gres:gpu:4", ["tenure", "main", f"{job}.0"])
     assert server.cli("logs", str(job)).stdout == f"on {node} gpus 0,1,2,3 as {number}.0\n"
-    server.client.close()
     server.kill()
     server.start()
     assert server.client.job(job).state == "running"
@@ -62,7 +61,6 @@ def test_nodes_are_drained_from_either_side(server: TestServer, slurm: SlurmClus
     wait_until(lambda: "tenure: new fans (admin)" in reasons(slurm), "drained there")
     job = int(server.cli("submit", "-q", "-b", "lab/language", "-g", "4", "--", "true").stdout)
     assert server.client.job(job).reason.code == "waiting_host_state"
-    server.client.close()
     server.kill()
     slurm.run(*update, "State=RESUME")
     server.start()

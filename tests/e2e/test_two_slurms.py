@@ -66,7 +66,6 @@ def test_each_cluster_has_its_slurm_and_a_job_may_accept_both(
     assert server.client.wait(last, timeout_s=60).state == "succeeded"
     assert server.client.job(last).attempt is None and server.client.job(last).cluster == "main"
     # Both are found again.
-    server.client.close()
     server.kill()
     server.start()
     assert {server.client.job(job).state for job in (there, either)} == {"running"}

@@ -39,7 +39,7 @@ def test_nothing_ends_before_it_was_seen_to_run(tmp_path: Path, ahead_s: int) ->
     procs.write_json(tmp_path / native.RELEASED, asdict(Released(0, procs.wall_ms())))
     run = NativeRun(attempt, NativePlan("1.1", 1, "12", 0, ("node001",), 1))
     run.load()
-    handling = Handling(Commands(tmp_path))  # not one command is there: none is to be given
+    handling = Handling(Commands(tmp_path), "here")  # not one command is there: none is to be given
     began = procs.boottime_ms()
     there = procs.wall_ms() // 1000 - ahead_s
     running = row("RUNNING", there)

@@ -16,7 +16,7 @@ from unittest import mock
 
 import tenure
 from tenure.cli.main import run
-from tenure.client import Client
+from tenure.client import Client, TenureError
 
 SOURCE = Path(tenure.__file__).parent.parent
 READY = "tenure: serving on "
@@ -117,8 +117,11 @@ class TestServer:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line.startswith(READY), f"the server did not start: {line}{self._log.read_text()}"
-        self.url = line.removeprefix(READY).strip()
-        self.client = Client(self.url, self.token, patience_s=20)
+        url = line.removeprefix(READY).strip()
+        if url != self.url:  # with a port of its own, whoever is asking goes on with the same client
+            if self.url:
+                self.client.close()
+            self.url, self.client = url, Client(url, self.token, patience_s=20)
 
     @property
     def token(self) -> str:
@@ -138,13 +141,16 @@ class TestServer:
 
     def end(self) -> None:
         """Cancel everything, wait until nothing runs any more, and stop."""
-        if self.process.poll() is None:
-            for job in self.client.jobs():
-                self.client.cancel(job.id)
-            for job in self.client.jobs():
-                self.client.wait(job.id, timeout_s=60)
-            self.stop()
-        self.client.close()
+        try:
+            if self.process.poll() is None:
+                for job in self.client.jobs():
+                    with contextlib.suppress(TenureError):  # it has ended meanwhile
+                        self.client.cancel(job.id)
+                for job in self.client.jobs():
+                    self.client.wait(job.id, timeout_s=60)
+                self.stop()
+        finally:
+            self.client.close()
 
     def cli(
         self,

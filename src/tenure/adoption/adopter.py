@@ -172,7 +172,7 @@ class Adopter:
                 continue
             self._refused.pop(row.id, None)
             try:
-                self._handling.mark(row.id, marks.write(self._standing.ours(mark, job)))
+                self._handling.mark(row.id, marks.write(marks.taken(mark, job, self._handling.instance)))
                 point("adoption.marked")
             except CommandFailed as error:  # the next look finds it without, and the same job for its client key
                 log.warning("slurm_command_failed", slurm_job=row.id, error=str(error))

@@ -79,7 +79,7 @@ class Standing:
                 continue
             job = 0 if mark.job else named.get(native.name_of(cluster, row), 0)
             if job:
-                self._order(self._handling.mark, row.id, marks.write(self.ours(mark, job)))
+                self._order(self._handling.mark, row.id, marks.write(marks.taken(mark, job, self._instance)))
             elif not mark.job:
                 strangers.append((row, mark))
             elif row.pending and self._is_anew(row, mark):
@@ -101,10 +101,6 @@ class Standing:
         log.info("slurm_job_cancelled", slurm_job=row.id, job=mark.job)
         self._order(self._handling.cancel, row.id)
         return False
-
-    def ours(self, mark: Mark, job: int) -> Mark:
-        """The mark of what is job ``job`` here."""
-        return replace(mark, job=job, server=self._instance, refused="")
 
     def _order(self, order: Callable[..., None], *words: str) -> None:
         """What fails is tried again after the next look."""

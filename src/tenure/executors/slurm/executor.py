@@ -95,7 +95,7 @@ class SlurmExecutor(Executor):
         self.commands = GatedCommands(self._gate, commands, environment, COMMAND_S)
         self.instance = instance_of(self._root)
         """Marks the jobs of this server in Slurm."""
-        self.handling = Handling(self.commands)
+        self.handling = Handling(self.commands, self.instance)
         self._user_jobs = UserJobs(self.commands, partition, self.instance, submit_as)
         self._steering = Steering(self.commands, self._root, partition, self.instance)
         self._hosts = HostWatch(self.commands, self._root, partition, self._others)

@@ -44,10 +44,13 @@ class Start:
 
 
 class Handling:
-    """``commands`` must be allowed to change other people's jobs: SlurmUser, or an operator."""
+    """``commands`` must be allowed to change other people's jobs: SlurmUser, or an operator.
 
-    def __init__(self, commands: Commands) -> None:
-        self._commands = commands
+    ``instance`` marks the jobs of this server.
+    """
+
+    def __init__(self, commands: Commands, instance: str) -> None:
+        self._commands, self.instance = commands, instance
 
     def start_of(self, job: str, first: str) -> Start:
         """``first``: the first of its nodes."""
@@ -55,15 +58,18 @@ class Handling:
             return Start(rows.text(said["tres-per-node"]), output(said, "STDOUT", first), output(said, "STDERR", first))
         raise CommandFailed("squeue", f"does not know job {job}")
 
-    def pin(self, job: str, hosts: Sequence[str], gpus: str = "") -> None:
+    def pin(self, job: str, hosts: Sequence[str], gpus: str = "", mark: str = "") -> None:
         """The nodes of the next start, exactly these; tasks and CPUs stay what the job asked for.
 
-        ``gpus``: on each node, for a job that counts its GPUs otherwise: Slurm would divide them as it likes.
+        ``gpus``: on each node, for a job that counts its GPUs otherwise: Slurm would divide them as it likes. ``mark``:
+        for a job that has none of this server yet.
         """
         count = len(hosts)
         changes = [f"ReqNodeList={','.join(hosts)}", f"NumNodes={count}-{count}", "StartTime=now"]
         if gpus:
             changes.append(f"TresPerNode={gpus}")
+        if mark:
+            changes.append(f"AdminComment={mark}")
         self._change(job, *changes)
 
     def change(self, job: str, changes: Sequence[str]) -> None:

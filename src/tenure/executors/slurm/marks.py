@@ -8,7 +8,7 @@ has ``given=NONCE``, too.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 VERSION = "tenure:1"
 BEFORE = "before"
@@ -52,6 +52,11 @@ def write(mark: Mark) -> str:
     if mark.job:
         words += [f"job={mark.job}", f"server={mark.server}"]
     return " ".join(words) + (_REFUSED + mark.refused if mark.refused else "")
+
+
+def taken(mark: Mark, job: int, server: str) -> Mark:
+    """The mark of what is job ``job`` of ``server`` from now on."""
+    return replace(mark, job=job, server=server, refused="")
 
 
 def shown(why: str) -> str:

@@ -241,7 +241,11 @@ class NativeRun:
         """Give it the nodes of this attempt."""
         start = handling.start_of(row.id, self.plan.hosts[0])
         # Counted by the job or by its tasks, GPUs would be divided between the nodes as Slurm likes.
-        handling.pin(row.id, self.plan.hosts, "" if start.gpus else f"gres:gpu:{self.plan.gpus}")
+        gpus = "" if start.gpus else f"gres:gpu:{self.plan.gpus}"
+        # Adoption marks it, too, but may come too late: Slurm takes no mark for what has ended.
+        mark = marks.read(row.mark)
+        text = marks.write(marks.taken(mark, self.plan.job, handling.instance)) if mark and not mark.job else ""
+        handling.pin(row.id, self.plan.hosts, gpus, text)
         return start
 
     def _waiting(self, handling: Handling, row: Row, writing: Writing) -> bool:
