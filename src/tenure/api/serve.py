@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
 import threading
+import time
 import tomllib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -29,6 +31,8 @@ ADMIN = "admin"
 FAILED = 70
 """Exit status when the engine failed: a service manager should start the server again."""
 HOUSEKEEPING_DELAY_S = 60
+PORT_WITHIN_S = 2.0
+"""So long a port that is in use is tried."""
 
 
 Beside = Callable[[Server], AbstractContextManager[None]]
@@ -41,7 +45,7 @@ def run(config_path: Path, host: str | None = None, port: int | None = None, bes
     ConfigError, AlreadyRunning, StoreError, and OSError when the address is taken.
     """
     settings = load(config_path).server
-    with _bind(host or settings.listen, settings.port if port is None else port) as bound:
+    with bind(host or settings.listen, settings.port if port is None else port) as bound:
         server = build(config_path)
         stopping = threading.Event()
         try:
@@ -77,13 +81,25 @@ def _serve(server: Server, bound: socket.socket, stopping: threading.Event) -> N
     web.run(sockets=[bound])
 
 
-def _bind(host: str, port: int) -> socket.socket:
-    """Bound before anything is scheduled, so that a taken port costs nothing."""
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        fix = "stop what uses it, or choose another with --port or server.port"
-        raise OSError(error.errno, f"{host}:{port}: {os.strerror(error.errno or 0)}; {fix}") from error
+def bind(host: str, port: int) -> socket.socket:
+    """Bound before anything is scheduled, so that a taken port costs nothing.
+
+    What a killed server was just starting may hold its port for a moment.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    deadline = time.monotonic() + PORT_WITHIN_S
+    told = False
+    while True:
+        try:
+            return socket.create_server((host, port), family=family)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+                fix = "stop what uses it, or choose another with --port or server.port"
+                raise OSError(error.errno, f"{host}:{port}: {os.strerror(error.errno or 0)}; {fix}") from error
+        if not told:
+            log.info("port_in_use", host=host, port=port, tried_for_s=PORT_WITHIN_S)
+            told = True
+        time.sleep(0.05)
 
 
 def _url(bound: socket.socket) -> str:
