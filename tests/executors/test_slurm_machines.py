@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tenure.executors.base import Health, HostCondition
+from tenure.executors.slurm import hosts
+from tenure.executors.slurm.hosts import HostWatch
 from tenure.executors.slurm.machines import (
     Machine,
     Occupant,
@@ -13,6 +17,7 @@ from tenure.executors.slurm.machines import (
     parse_machines,
     parse_occupants,
 )
+from tenure.slurm.commands import Commands
 
 FIT, OUT, GONE = Health.FIT, Health.DRAINING, Health.FAILED
 CTLD, SILENT = "slurm:slurmctld", "not responding in Slurm"
@@ -106,3 +111,32 @@ def test_who_has_all_cpus_has_the_host() -> None:
     alone = Occupant((3, "t"), "0", "eve", ("n1",), "")
     said = condition_of(found, [alone], {alone.key: {"n1": (0, 62_000, 64)}})
     assert (said.gpus, said.cpus) == (8, 62_000)
+
+
+def test_gpus_that_slurm_counts_as_used_by_nobody_are_gone_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real output of slurmctld 22.05.8 that had lost count; Tenure's job waited for ``Resources`` there for ever."""
+    idle = (
+        NODE.format(name="n1", state="IDLE").replace("CPUAlloc=7", "CPUAlloc=0").replace("AllocMem=4096", "AllocMem=0")
+    )
+    said = tmp_path / "said"
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text(f"#!/bin/sh\nexec cat {said}\n")
+    scontrol.chmod(0o755)
+    (tmp_path / "squeue").symlink_to("/bin/true")
+    watch = HostWatch(Commands(tmp_path), tmp_path, "gpu", list)
+
+    def healths(text: str) -> list[tuple[Health, str]]:
+        said.write_text(text + "\n")
+        watch.open(lambda: None)
+        watch.close()
+        return [(one.health, one.why) for one in watch.conditions()]
+
+    assert healths(idle) == [(FIT, "")]  # it may have ended this moment
+    monkeypatch.setattr(hosts, "LEAK_MS", 0)
+    why = "slurmctld counts 2 GPUs as used that no job has: scontrol reconfigure puts that right"
+    assert healths(idle) == [(GONE, why)]
+    assert healths(idle.replace("State=IDLE", "State=IDLE+COMPLETING")) == [(FIT, "")]
+    assert healths(NODE.format(name="n1", state="MIXED")) == [(FIT, "")]
+    assert healths(idle.replace("gpu:a100:2(IDX:0,3)", "gpu:0")) == [(FIT, "")]

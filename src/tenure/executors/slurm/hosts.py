@@ -28,6 +28,8 @@ PART_OF_TIME = 5
 COMPLAIN_MS = 60_000
 REFUSED_MS = 30_000
 """How long Slurm is not asked again to change a node when it has refused to: Tenure may lack the right."""
+LEAK_MS = 10_000
+"""So long GPUs must count as used by nobody: for a moment they do whenever a job starts or ends."""
 LONGEST_REASON = 160
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
@@ -53,6 +55,8 @@ class HostWatch:
         self._conditions: tuple[HostCondition, ...] = ()
         self._wishes: tuple[HostWish, ...] | None = None
         self._holdings: dict[tuple[int, str], dict[str, Holding]] = {}
+        self._leaks: dict[str, int] = {}
+        """Nodes on which GPUs count as used by nobody -> since when, by the clock since boot."""
         self._complained = self._refused_until = 0
         self._wake = threading.Event()
         self._closing = threading.Event()
@@ -138,8 +142,12 @@ class HostWatch:
             for one in self._others(found.keys()):
                 for node in one.nodes:
                     others.setdefault(node, []).append(one)
+        now = procs.boottime_ms()
+        self._leaks = {name: self._leaks.get(name, now) for name, machine in found.items() if machine.leaks}
+        leaked = {name for name, since in self._leaks.items() if now - since >= LEAK_MS}
         return tuple(
-            machines.condition_of(machine, others.get(name, ()), self._holdings) for name, machine in found.items()
+            machines.condition_of(machine, others.get(name, ()), self._holdings, name in leaked)
+            for name, machine in found.items()
         )
 
     def _others(self, nodes: Set[str]) -> list[Occupant]:

@@ -80,6 +80,15 @@ class Machine:
         """Somebody has taken it out of service, or it has gone."""
         return "DOWN" in self.states or "DRAIN" in self.states or not self.states.isdisjoint(_OUT)
 
+    @property
+    def leaks(self) -> bool:
+        """GPUs count as used while no job has anything there: every job takes a CPU.
+
+        Rarely, slurmctld 22.05 forgets to free those of a job that was run again (``dealloc of node ... bad node_offset``
+        in its log), and starts nothing there any more.
+        """
+        return self.used[0] > 0 and self.used[1:] == (0, 0) and "COMPLETING" not in self.states
+
 
 def parse_machines(text: str) -> dict[str, Machine]:
     """``scontrol show node -d -o``. What cannot be understood is left out."""
@@ -172,10 +181,16 @@ def _count(ids: str) -> int:
     return total
 
 
+LEAKED = "slurmctld counts {gpus} GPUs as used that no job has: scontrol reconfigure puts that right"
+
+
 def condition_of(
-    machine: Machine, others: Iterable[Occupant], holdings: Mapping[tuple[int, str], Mapping[str, Holding]]
+    machine: Machine,
+    others: Iterable[Occupant],
+    holdings: Mapping[tuple[int, str], Mapping[str, Holding]],
+    leaked: bool = False,
 ) -> HostCondition:
-    """A node as Tenure sees it. ``others``: jobs there that are not Tenure's."""
+    """A node as Tenure sees it. ``others``: jobs there that are not Tenure's. ``leaked``: it has leaked for a while."""
     by, why = f"slurm:{machine.by or 'slurmctld'}", machine.why
     health = Health.FIT
     if "DOWN" in machine.states or "ERROR" in machine.states:
@@ -187,6 +202,9 @@ def condition_of(
             health, why = Health.DRAINING, why if why and not machine.ours else f"{_OUT[state]} in Slurm"
         if "DRAIN" in machine.states and not machine.ours:
             health, why = Health.DRAINING, why or "drained in Slurm"
+    if health is Health.FIT and leaked:
+        # Nothing runs there, and nothing that waits for it there would ever start.
+        health, by, why = Health.FAILED, "slurm:slurmctld", LEAKED.format(gpus=machine.used[0])
     if health is Health.FIT:
         by = why = ""
     gpus, cpus, mem, what = _used(machine, list(others), holdings)
