@@ -172,6 +172,7 @@ def _beside_slurm(
         "up_after_slurm_start_s": _spread([_ms(one.running_at) / 1000 - run.start for one, run in pairs]),
         "slurm_end_after_ledger_s": _spread([after for after, _, _ in ends]),
         "ends_compared": len(ends),
+        "ends_in_the_same_second": sum(run.end == _ms(one.ended_at) // 1000 for _, one, run in ends),
         "ends_within_one_second": sum(-1 <= after <= 1 for after, _, _ in ends),
         "forgotten_by_slurmctld": len(forgotten),
         "wrong": wrong,

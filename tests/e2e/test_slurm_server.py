@@ -29,6 +29,18 @@ def server(slurm: SlurmCluster, tmp_path: Path) -> Iterator[TestServer]:
     server.end()
 
 
+def logs(server: TestServer, job: int) -> str:
+    """What it has said, as soon as that is something: its processes are up before they speak."""
+    said = [""]
+
+    def spoken() -> bool:
+        said[0] = server.cli("logs", str(job)).stdout
+        return said[0] != ""
+
+    wait_until(spoken, "it says something")
+    return said[0]
+
+
 def test_a_job_runs_comes_back_and_is_cancelled(server: TestServer, slurm: SlurmCluster) -> None:
     say = "echo on $SLURMD_NODENAME gpus $CUDA_VISIBLE_DEVICES as $SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}; sleep 1000"
     submit = ("submit", "-q", "-b", "lab/language", "-g", "4", "--resumable", "--grace", "1s")
@@ -37,14 +49,14 @@ def test_a_job_runs_comes_back_and_is_cancelled(server: TestServer, slurm: Slurm
     (line,) = slurm.run("squeue", "-h", "-t", "running", "-o", "%i %N %b %k").splitlines()
     number, node, gpus, comment = line.split()
     assert (gpus, comment.split(":")[:3]) == ("gres:gpu:4", ["tenure", "main", f"{job}.0"])
-    assert server.cli("logs", str(job)).stdout == f"on {node} gpus 0,1,2,3 as {number}.0\n"
+    assert logs(server, job) == f"on {node} gpus 0,1,2,3 as {number}.0\n"
     server.kill()
     server.start()
     assert server.client.job(job).state == "running"
 
     server.client.evict(job, "the test wants to see it again")
     wait_until(lambda: server.client.job(job).restarts == 1 and server.client.job(job).state == "running", "again")
-    said = server.cli("logs", str(job)).stdout
+    said = logs(server, job)
     assert re.search(rf"as {number}\.[1-9]\n$", said), said  # the same id; Slurm may count a requeue of its own
     server.client.cancel(job)
     assert server.client.wait(job, timeout_s=60).state == "cancelled"

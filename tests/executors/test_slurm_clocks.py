@@ -11,7 +11,7 @@ import pytest
 from tenure.executors import procs
 from tenure.executors.base import Phase
 from tenure.executors.files import AttemptFiles
-from tenure.executors.slurm import native
+from tenure.executors.slurm import ends, native
 from tenure.executors.slurm.handling import Handling
 from tenure.executors.slurm.look import Look
 from tenure.executors.slurm.native import NativePlan, NativeRun, Released
@@ -49,3 +49,21 @@ def test_nothing_ends_before_it_was_seen_to_run(tmp_path: Path, ahead_s: int) ->
     report = run.report("1.1", procs.boot_id())
     assert (report.phase, report.exit_codes) == (Phase.EXITED, (0,))
     assert report.age_ms <= procs.boottime_ms() - began + native.LOOK_MS
+
+
+@pytest.mark.parametrize(
+    ("written", "ended", "age"),
+    [
+        (300, 99, 300),  # the nodes' files say 99.7 s, which is in that second
+        (1_300, 99, 500),  # 98.7 s: freed in second 99, of which the middle is meant
+        (4_000, 99, 500),
+        (100, 97, 100),  # slurmctld's clock is behind
+        (2_000, 160, 0),  # or ahead: not before now
+        (2_000, 0, 2_000),
+    ],
+)
+def test_gpus_are_free_when_slurm_has_freed_them(
+    monkeypatch: pytest.MonkeyPatch, written: int, ended: int, age: int
+) -> None:
+    monkeypatch.setattr(procs, "wall_ms", lambda: 100_000)
+    assert ends.released_age_ms(written, ended) == age

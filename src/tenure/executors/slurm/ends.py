@@ -31,6 +31,16 @@ def age_ms(at: int, told: int = 0) -> int:
     return max(0, procs.wall_ms() - max(at * 1000 + 500, told)) if at else 0
 
 
+def released_age_ms(written: int, ended: int) -> int:
+    """How long ago a run of ours gave its GPUs back, of which the nodes wrote ``written`` ms ago that it was over.
+
+    ``ended``: the second in which slurmctld freed them, 0 when it does not say; where that came later, they were no
+    good to anybody until then.
+    """
+    later = ended * 1000 > procs.wall_ms() - written
+    return min(written, age_ms(ended)) if later else written
+
+
 def before_start(row: Row) -> Outcome:
     """A job that was over when it should have been started."""
     if row.state == "CANCELLED":

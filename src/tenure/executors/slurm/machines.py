@@ -84,8 +84,8 @@ class Machine:
     def leaks(self) -> bool:
         """GPUs count as used while no job has anything there: every job takes a CPU.
 
-        Rarely, slurmctld 22.05 forgets to free those of a job that was run again (``dealloc of node ... bad node_offset``
-        in its log), and starts nothing there any more.
+        Rarely, slurmctld 22.05 forgets to free those of a job that was run again (``dealloc of node ... bad
+        node_offset`` in its log), and starts nothing there any more.
         """
         return self.used[0] > 0 and self.used[1:] == (0, 0) and "COMPLETING" not in self.states
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from tenure.executors import files, procs
 from tenure.executors.base import Phase, Report, StopOrder
 from tenure.executors.files import AttemptFiles, Order, Status
+from tenure.executors.slurm import ends
 from tenure.executors.slurm import gang as gangs
 from tenure.executors.slurm.gang import FileClock, Gang, Outcome, Stop, shortened
 from tenure.executors.slurm.look import Look
@@ -170,9 +171,9 @@ class Run:
         told = [f"Slurm: {job.state}" for job in jobs if job.state in _TOLD]
         if outcome.phase == files.EXITED and self.stop is None and told:
             outcome = replace(outcome, message="; ".join(filter(None, (outcome.message, told[0]))))
+        ended = max((job.ended for job in jobs), default=0)
         if outcome.phase != files.LOST:
-            age = self._clock.age_ms(max(gang.written.values()))
+            age = ends.released_age_ms(self._clock.age_ms(max(gang.written.values())), ended)
         else:
-            ends = [job.ended for job in jobs if job.ended]
-            age = max(0, procs.wall_ms() - max(ends) * 1000) if ends else 0
+            age = ends.age_ms(ended)
         self.end(outcome, age)
