@@ -45,7 +45,7 @@ from tenure.executors.slurm.look import Look
 from tenure.executors.slurm.machines import Occupant
 from tenure.executors.slurm.native import NativeRun
 from tenure.executors.slurm.reading import Node
-from tenure.executors.slurm.run import Run
+from tenure.executors.slurm.run import Run, expect_back
 from tenure.executors.slurm.steering import Steering
 from tenure.executors.slurm.user_run import UserJobs
 from tenure.faults import point
@@ -322,6 +322,9 @@ class SlurmExecutor(Executor):
 
     def _turn(self) -> bool:
         """Look at everything once. Returns whether to look again soon."""
+        with self._mutex:
+            ours = [run for run in self._known.values() if isinstance(run, Run)]
+        expect_back(self._steering, ours)
         look = self._ask()
         news = self._hear()
         now = procs.boottime_ms()

@@ -126,15 +126,13 @@ class PartRun:
             steering.cancel([job.id])
             self._cancelled = True
 
-    def expect_back(self, steering: Steering) -> None:
-        """Before the job has ended: afterwards Slurm would not take it back. Without it the next id is another."""
-        if self._requeue_allowed or self.job is None or not self.job.live:
-            return
+    @property
+    def leaves(self) -> int | None:
+        """Slurm's id of its job, when that runs and may not be queued again yet; None otherwise."""
+        return self.job.id if self.job is not None and self.job.live and not self._requeue_allowed else None
+
+    def comes_back(self) -> None:
         self._requeue_allowed = True
-        try:
-            steering.allow_requeue(self.job.id)
-        except CommandFailed as error:
-            log.warning("slurm_job_not_kept", slurm_job=self.job.id, error=str(error))
 
     def _finish(self, job: SlurmJob | None, writing: Writing) -> None:
         """Slurm's job is over: so are its nodes, once no supervisor can go on anywhere."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, replace
+
+import structlog
 
 from tenure.executors import files, procs
 from tenure.executors.base import Phase, Report, StopOrder
@@ -18,6 +21,8 @@ from tenure.executors.slurm.reading import SlurmJob, by_part
 from tenure.executors.slurm.steering import Steering
 from tenure.faults import point
 from tenure.slurm.commands import CommandFailed
+
+log = structlog.get_logger()
 
 _TOLD = frozenset({"CANCELLED", "TIMEOUT", "PREEMPTED", "DEADLINE", "NODE_FAIL", "OUT_OF_MEMORY"})
 """Ends by Slurm or by a person there: worth a word in the message of an attempt that nobody here has stopped."""
@@ -134,8 +139,6 @@ class Run:
         try:
             for part in self._parts:
                 part.advance(steering, jobs.get(part.index), self._kill_at(), writing)
-                if self.stop is not None and self.stop.again:
-                    part.expect_back(steering)
         except CommandFailed as error:
             self._patience.failed(error)
             return False
@@ -150,6 +153,11 @@ class Run:
             for part in self._parts:
                 part.keep(steering)
         return True
+
+    def leaving(self) -> list[PartRun]:
+        """Parts that are expected back, and whose jobs in Slurm may not be queued again yet."""
+        going = self.status is None and self.stop is not None and self.stop.again
+        return [part for part in self._parts if part.leaves is not None] if going else []
 
     def _close(self, gang: Gang, writing: Writing) -> None:
         gang.closed = self.stop is not None or self._first_failure is not None
@@ -177,3 +185,15 @@ class Run:
         else:
             age = ends.age_ms(ended)
         self.end(outcome, age)
+
+
+def expect_back(steering: Steering, runs: Iterable[Run]) -> None:
+    """Before they have ended, and all with one command: afterwards Slurm would not take them back under their ids."""
+    leaving = {part.leaves: part for run in runs for part in run.leaving() if part.leaves is not None}
+    for part in leaving.values():
+        part.comes_back()
+    if leaving:
+        try:
+            steering.allow_requeue(leaving)
+        except CommandFailed as error:
+            log.warning("slurm_job_not_kept", slurm_jobs=sorted(leaving), error=str(error))

@@ -55,9 +55,9 @@ class Steering:
     def hold(self, job: int) -> None:
         self._commands.run("scontrol", "hold", str(job))
 
-    def allow_requeue(self, job: int) -> None:
-        """Before the job ends: afterwards Slurm would refuse to take it back."""
-        self._commands.run("scontrol", "update", f"JobId={job}", "Requeue=1")
+    def allow_requeue(self, jobs: Iterable[int]) -> None:
+        """Before the jobs end: afterwards Slurm would refuse to take them back."""
+        self._commands.run("scontrol", "update", f"JobId={','.join(map(str, jobs))}", "Requeue=1")
 
     def take_back(self, job: int) -> None:
         """An ended job waits again, held, under its id."""
