@@ -35,6 +35,7 @@ from tenure.api.models import (
     UserView,
 )
 from tenure.api.requests import JobRequest
+from tenure.api.why_models import Why
 
 M = TypeVar("M", bound=BaseModel)
 MAX_WAIT_MS = 30_000
@@ -111,6 +112,10 @@ class Client:
 
     def job(self, job_id: int) -> JobDetail:
         return self._call(JobDetail, "GET", f"/v1/jobs/{job_id}")
+
+    def why(self, job_id: int) -> Why:
+        """Why the job is where it is: one sentence, and the arithmetic behind it."""
+        return self._call(Why, "GET", f"/v1/jobs/{job_id}/why")
 
     def jobs_page(
         self,

@@ -205,9 +205,13 @@ class Capacity:
         """The hosts that take new replicas, as bits."""
         return self._open
 
-    def whole_free(self) -> int:
-        """Number of open hosts that have GPUs, all of them free."""
-        return self._whole(self._open).bit_count()
+    def whole_free(self, hosts: int | None = None) -> int:
+        """Number of open hosts that have GPUs, all of them free; of ``hosts`` if given."""
+        return self._whole(self._open if hosts is None else self._open & hosts).bit_count()
+
+    def free_within(self, hosts: int) -> int:
+        """Free GPUs on those of ``hosts`` that are open."""
+        return self._free_in(self._open & hosts)
 
     def take(self, slots: Iterable[Slots]) -> None:
         """Hold these slots; GPUs that are held already become claimed as well.

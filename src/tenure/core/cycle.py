@@ -21,7 +21,7 @@ from tenure.core.reasons import Because, Number, Reason
 from tenure.core.reservation import Doors, Outlook
 from tenure.core.state import ClusterState, Due, Held, Job, State
 from tenure.core.waking import Waking
-from tenure.core.walk import Walk, in_turn
+from tenure.core.walk import Walk, head_of, in_turn
 
 
 def run(state: State) -> list[Plan]:
@@ -267,9 +267,7 @@ class _Pass:
         return None
 
     def _head(self, group: Group) -> tuple[int, int, int]:
-        """Rule 5 in the leaf, one priority: person least charged, oldest first submission, id of the job."""
-        standing, leaf = self.contest.standing(group.kind), group.key.leaf
-        return min((standing.person_used(leaf, user), *job) for user, job in group.heads())
+        return head_of(self.contest, group)
 
     def _ours(self, group: Group) -> bool:
         """Rule 14: whether no cluster that these jobs prefer to this one can start them now."""

@@ -52,14 +52,20 @@ class Explainer:
             return Because(Reason.PAUSED_STARTS, {"by": state.paused_starts})
         if job.reservation is not None:
             return _reserved(job.reservation)
-        reasons = [self._in_cluster(job, name) for name in job.spec.clusters if name in state.clusters]
+        reasons = [self.in_cluster(job, name) for name in job.spec.clusters if name in state.clusters]
         held = [b for b in reasons if b.reason is not Reason.HELD_NO_SHARE]
         return (held or reasons or [Because(Reason.WAITING_HOST_STATE, {"closed": 0})])[0]
 
-    def _in_cluster(self, job: Job, name: str) -> Because:
+    def contest(self, name: str) -> Contest:
+        """What decides in one cluster; measured once for all that is asked here. Raises KeyError: no such cluster."""
         contest = self._contests.get(name)
         if contest is None:
             contest = self._contests[name] = Contest(self.state, self.state.clusters[name])
+        return contest
+
+    def in_cluster(self, job: Job, name: str) -> Because:
+        """Why a queued job is not placed in this one of its clusters. Raises KeyError when there is no such cluster."""
+        contest = self.contest(name)
         if job.kind is Kind.CHARGED and not contest.charged.entitled(job.leaf):
             return Because(Reason.HELD_NO_SHARE, {"budget": job.budget, "cluster": name})
         group = contest.cluster.queues[job.kind].group_of(job.id)

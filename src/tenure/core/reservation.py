@@ -120,6 +120,17 @@ class _Runs:
     until: int
 
 
+def protected_at_most(contest: Contest, attempt: Attempt) -> int:
+    """The latest that a charged attempt is protected: what has not started yet takes its longest to start."""
+    if attempt.protected_until is not None:
+        return attempt.protected_until
+    attempts, opened = contest.state.attempts, attempt.started_at
+    if opened is None:
+        stops = [stop for v in attempt.waiting_for if (stop := attempts[v].stop) is not None]
+        opened = max([contest.now, *(stop.release_by for stop in stops)])
+    return opened + contest.cluster.spec.start_timeout + attempt.min_runtime
+
+
 class Outlook:
     """When each host of a cluster is going to be free, as far as contracts and time-outs say."""
 
@@ -142,25 +153,14 @@ class Outlook:
             until = max(until, attempt.stop.release_by)
         elif attempt.charged:
             if protected(attempt, contest.now):
-                until = self._protected_until(attempt)
+                until = protected_at_most(contest, attempt)
             timeout, end = contest.state.jobs[attempt.job_id].spec.timeout, NEVER
             if timeout is not None:
-                up = attempt.running_since or self._protected_until(attempt) - attempt.min_runtime
+                up = attempt.running_since or protected_at_most(contest, attempt) - attempt.min_runtime
                 end = up + timeout + grace_of(contest.state, attempt) + spec.kill_timeout
             self.charged.setdefault(attempt.leaf, []).append(_Runs(attempt, hosts, end))
         for host in hosts:
             self.free_at[host] = max(self.free_at[host], until)
-
-    def _protected_until(self, attempt: Attempt) -> int:
-        """The latest that it can be protected: what has not started yet takes its longest to start."""
-        spec, attempts = self.contest.cluster.spec, self.contest.state.attempts
-        if attempt.protected_until is not None:
-            return attempt.protected_until
-        opened = attempt.started_at
-        if opened is None:
-            stops = [stop for v in attempt.waiting_for if (stop := attempts[v].stop) is not None]
-            opened = max([self.contest.now, *(stop.release_by for stop in stops)])
-        return opened + spec.start_timeout + attempt.min_runtime
 
     def _lasting(self, job: Job, given_up: int) -> list[_Runs]:
         """Attempts that ``job`` may not evict even when their protection is over.

@@ -49,6 +49,12 @@ class Walk:
             self.live[path] = self.live.get(path, 0) + change
 
 
+def head_of(contest: Contest, group: Group) -> tuple[int, int, int]:
+    """Rule 5 in the leaf, one priority: person least charged, oldest first submission, id of the job."""
+    standing, leaf = contest.standing(group.kind), group.key.leaf
+    return min((standing.person_used(leaf, user), *job) for user, job in group.heads())
+
+
 def in_turn(
     contest: Contest, least: int, head: Callable[[Group], tuple[int, int, int]], *, reserved: bool
 ) -> Iterator[tuple[Group, Job]]:
