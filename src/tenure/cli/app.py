@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tenure.cli import context, follow, history, jobs, listing, local, operator, people, shadow, simulation, slurm
+from tenure.cli import context, follow, history, jobs, listing, local, operator, people, shadow, simulation, slurm, why
 from tenure.cli.main import version
 
 app = typer.Typer(
@@ -42,6 +42,7 @@ app.command(rich_help_panel=_JOBS, context_settings=_COMMAND_LAST)(jobs.run)
 app.command(rich_help_panel=_JOBS)(listing.ls)
 app.command(rich_help_panel=_JOBS)(history.history)
 app.command(rich_help_panel=_JOBS)(listing.show)
+app.command(rich_help_panel=_JOBS)(why.why)
 app.command(rich_help_panel=_JOBS)(follow.logs)
 app.command(rich_help_panel=_JOBS)(follow.wait)
 app.command(rich_help_panel=_JOBS)(jobs.cancel)

@@ -151,14 +151,22 @@ def _needed(
     _move(trial, stays, at, high)
     slots = trial.place(roles, labels, inside)
     assert slots is not None  # it fits there
-    there, needed = trial.mask(slots), []
-    for stay in reversed(stays[:high]):
-        if trial.mask(stay.attempt.slots) & there:
-            trial.take(stay.attempt.slots)
-            if not trial.can_fit(roles, labels, there):
-                trial.give(stay.attempt.slots)
-                needed.append(stay)
-    return needed[::-1], stays[high - 1].until
+    there = trial.mask(slots)
+    needed = [stay for stay in stays[:high] if trial.mask(stay.attempt.slots) & there]
+    return _fewest(most, job, needed, inside), stays[high - 1].until
+
+
+def _fewest(most: Room, job: Job, stays: Sequence[_Stay], inside: int) -> list[_Stay]:
+    """Those of ``stays`` without which the job does not fit, when it does with all of them gone; the last one is."""
+    trial, needed = most.fork(), list(stays)
+    _give(trial, stays)
+    for stay in stays[:-1]:
+        trial.take(stay.attempt.slots)
+        if trial.can_fit(job.spec.roles, job.spec.labels, inside):
+            needed.remove(stay)
+        else:
+            trial.give(stay.attempt.slots)
+    return needed
 
 
 def _give(trial: Room, stays: Iterable[_Stay]) -> None:

@@ -1,0 +1,301 @@
+"""``tenure why``: the sentence, and the arithmetic as small tables. What says nothing is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from tenure.api.models import ReservationView
+from tenure.api.why_models import (
+    AheadJobView,
+    AheadView,
+    BlockerView,
+    ClaimingView,
+    EvictorView,
+    LevelView,
+    PlaceView,
+    RunningView,
+    SiblingView,
+    SpaceView,
+    Why,
+)
+from tenure.cli import render
+from tenure.config.ranges import fold
+from tenure.core.reasons import Reason
+from tenure.units import format_ratio
+
+_MILLION = 1_000_000
+_SIBLINGS = 8
+"""Budgets of one level that are listed at most."""
+
+
+def page(why: Why, now: int) -> Iterator[RenderableType]:
+    """What to print, one after the other. Times are in this machine's time zone."""
+    yield Text(why.sentence, style="bold")
+    if why.reservation is not None:
+        yield from _reserved(why.reservation, now)
+    if why.claiming is not None:
+        yield from _claiming(why.claiming, now)
+    if why.running is not None:
+        yield from _running(why.running, now)
+    for place in (why, *why.elsewhere):
+        if place.space is not None or (place.levels and why.running is None and why.claiming is None):
+            yield from _place(place, why, now)
+
+
+def _place(place: PlaceView, why: Why, now: int) -> Iterator[RenderableType]:
+    """One cluster; with its own reason where there are several."""
+    if why.elsewhere:
+        yield ""
+        reason = "" if place is why else f": {escape(place.reason.text)}"
+        yield Text.from_markup(f"[bold]on {escape(place.cluster or '')}[/]{reason}")
+    yield from _order(place.levels)
+    if place.ahead is not None and place.ahead.jobs:
+        yield from _ahead(place.ahead, place.levels[-1].child if place.levels else "its budget", why)
+    if place.space is not None:
+        yield from _space(place.space, place.blockers, why, now)
+
+
+def _heading(text: str) -> Iterator[RenderableType]:
+    yield ""
+    yield Text(text, style="cyan")
+
+
+def _inset(table: Table) -> Padding:
+    return Padding(table, (0, 0, 0, 2))
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _ppm(ppm: int | None) -> str:
+    return "-" if ppm is None else format_ratio(ppm, _MILLION)
+
+
+def _hours(value: float) -> str:
+    return f"{render.hours(value)} GPU-hours"
+
+
+# ---- who comes first
+
+
+def _order(levels: Sequence[LevelView]) -> Iterator[RenderableType]:
+    told = [(level, shown) for level in levels if len(shown := _worth_showing(level)) > 1]
+    if not told:
+        return
+    yield from _heading("Whose turn it is: below the last day's allocation first, then the lower ratio")
+    heads = ("BUDGET", "SHARE", "RATIO", "LAST DAY", "WAITS", "RUNS EXPOSED")
+    table = render.table(*heads, right=heads[1:4])
+    for level, siblings in told:
+        for sibling in siblings:
+            table.add_row(*_sibling(level, sibling))
+        if len(siblings) < len([each for each in level.siblings if _is_busy(each)]):
+            table.add_row(Text("  ...", style="dim"))
+    yield _inset(table)
+    for level, _ in told:
+        yield Text(f"  {_verdict(level)}")
+
+
+def _is_busy(sibling: SiblingView) -> bool:
+    return bool(sibling.share or sibling.used_gpu_hours or sibling.waiting_jobs or sibling.evictable_gpus)
+
+
+def _worth_showing(level: LevelView) -> list[SiblingView]:
+    """Not the empty ones, and of many the first and the one towards the job."""
+    busy = [each for each in level.siblings if _is_busy(each) or each.budget == level.child]
+    mine = next(i for i, each in enumerate(busy) if each.budget == level.child)
+    return [each for i, each in enumerate(busy) if i < _SIBLINGS - (mine >= _SIBLINGS) or i == mine]
+
+
+def _sibling(level: LevelView, sibling: SiblingView) -> tuple[Text | str, ...]:
+    mine = sibling.budget == level.child
+    waits = f"{sibling.waiting_jobs} ({sibling.waiting_gpus} GPUs)" if sibling.waiting_jobs else "-"
+    exposed = f"{sibling.evictable_gpus} GPUs" if sibling.evictable_gpus else "-"
+    if sibling.evictable_gpus and not mine:
+        exposed += ", may be evicted for it" if sibling.outranked else ", not for it"
+    below = "green" if sibling.below_last_day else "yellow"
+    return (
+        Text(f"{'>' if mine else ' '} {sibling.budget}", style="bold" if mine else ""),
+        render.percent(sibling.share),
+        _ppm(sibling.ratio_ppm),
+        Text(_ppm(sibling.recent_ppm), style=below),
+        waits,
+        exposed,
+    )
+
+
+def _verdict(level: LevelView) -> str:
+    """Who comes first on a level and by what, in words."""
+    if level.against is None:
+        return f"In {level.parent} nobody else waits."
+    first = level.comes_first
+    other = level.against if first == level.child else level.child
+    why = {
+        "share": f"{other} is entitled to nothing",
+        "last_day": f"over the last day it is below its allocation, and {other} is not",
+        "ratio": f"its usage ratio is lower than that of {other}",
+        "id": f"nothing tells it from {other} but the name",
+    }[level.by or "id"]
+    return f"{first} comes first: {why}."
+
+
+# ---- who is ahead in the budget
+
+
+def _ahead(ahead: AheadView, budget: str, why: Why) -> Iterator[RenderableType]:
+    more = ahead.jobs - len(ahead.first)
+    yield from _heading(f"Before it in {budget}: {_count(ahead.jobs, 'job')} ({_count(ahead.gpus, 'GPU')})")
+    table = render.table("JOB", "USER", "GPUS", "WHY", right=("GPUS",), fold=("WHY",))
+    for job in ahead.first:
+        table.add_row(escape(job.label), escape(job.user), str(job.gpus), _because(job, ahead))
+    if more:
+        table.add_row(Text(f"... {more} more", style="dim"))
+    yield _inset(table)
+
+
+def _because(job: AheadJobView, ahead: AheadView) -> str:
+    if job.by == "priority":
+        return f"priority {job.priority}"
+    if job.by == "person":
+        used, mine = _hours(job.person_gpu_hours), _hours(ahead.person_gpu_hours)
+        return escape(f"{job.user} was charged less here: {used}, against {mine}")
+    return "submitted earlier"
+
+
+# ---- what is in the way
+
+
+def _space(space: SpaceView, blockers: Sequence[BlockerView], why: Why, now: int) -> Iterator[RenderableType]:
+    if not blockers:
+        return
+    yield from _heading(f"In its way: {_need(space)}")
+    table = render.table("ATTEMPT", "USER", "BUDGET", "GPUS", "UNTIL", "FREE TO IT THEN", right=("GPUS",))
+    for i, blocker in enumerate(blockers):
+        if i and i == len(blockers) - 1 and space.blocking > len(blockers):
+            table.add_row(Text(f"... {space.blocking - len(blockers)} more", style="dim"))
+        table.add_row(
+            blocker.attempt,
+            escape(blocker.user),
+            escape(blocker.budget),
+            str(blocker.gpus),
+            _until(blocker, now),
+            _free(space, blocker.free_gpus, blocker.whole_hosts),
+        )
+    yield _inset(table)
+    yield Text(f"  {_when(space, now)}")
+
+
+def _need(space: SpaceView) -> str:
+    need = f"it needs {_count(space.gpus, 'GPU')}"
+    if space.whole_hosts:
+        need += f" on {_count(space.whole_hosts, 'whole host')}"
+    found = f", and {_free(space, space.free_gpus, space.free_hosts)} free to it now"
+    evictable = f" ({space.evictable_gpus} of them by eviction)" if space.evictable_gpus else ""
+    return need + found + evictable
+
+
+def _free(space: SpaceView, gpus: int, hosts: int) -> str:
+    whole = f", {_count(hosts, 'whole host')}" if space.whole_hosts else ""
+    return f"{_count(gpus, 'GPU')}{whole}"
+
+
+def _until(blocker: BlockerView, now: int) -> str:
+    until = render.soon(blocker.until, now) if blocker.until is not None else None
+    match blocker.why:
+        case "protected":
+            return f"{until} protected"
+        case "starting":
+            return f"{until} at the latest (it starts)"
+        case "leaving":
+            return f"{until} (it is leaving)" if until else "its GPUs are not released"
+        case "turn":
+            return f"{until} its turn"
+        case "first":
+            return f"{until} its time-out; it comes first" if until else "it ends: it comes first"
+
+
+def _when(space: SpaceView, now: int) -> str:
+    if space.enough_at is None:
+        return "Nobody knows when that will be enough: some of these come first, and have no time-out."
+    if space.enough_at <= now:
+        return "Enough at any moment."
+    return f"Enough at {render.soon(space.enough_at, now)}, in {render.span(space.enough_at - now)}, as things stand."
+
+
+# ---- what is promised, and who would evict it
+
+
+def _reserved(held: ReservationView, now: int) -> Iterator[RenderableType]:
+    hosts = ",".join(fold(held.hosts))
+    yield Text(
+        f"  {hosts} of {held.cluster} are held for it since {render.soon(held.made_at, now)}: free to it by "
+        f"{render.soon(held.told, now)}, and it starts by {render.soon(held.starts_by, now)}."
+    )
+
+
+def _claiming(claiming: ClaimingView, now: int) -> Iterator[RenderableType]:
+    yield from _heading(f"Its GPUs come from, by {render.soon(claiming.until, now)}")
+    table = render.table("ATTEMPT", "USER", "BUDGET", "GPUS", "GONE BY", right=("GPUS",))
+    for victim in claiming.victims:
+        left = f"{render.soon(victim.kill_at, now)} ({render.span(victim.kill_at - now)})"
+        table.add_row(victim.attempt, escape(victim.user), escape(victim.budget), str(victim.gpus), left)
+    yield _inset(table)
+
+
+def _running(running: RunningView, now: int) -> Iterator[RenderableType]:
+    """How safe it is, and who would come."""
+    facts = [",".join(fold(running.hosts))]
+    if running.kill_at is not None:
+        facts.append(f"gone by {render.soon(running.kill_at, now)}")
+    elif running.protected and running.protected_until is not None and not running.latest:
+        facts.append(f"protected for {render.span(running.protected_until - now)} more")
+    if running.turn_until is not None and running.turn_until > now:
+        facts.append(f"other unallocated jobs leave it alone until {render.soon(running.turn_until, now)}")
+    if running.ends_by is not None:
+        facts.append(f"its time-out is at {render.soon(running.ends_by, now)}")
+    yield Text(f"  {'; '.join(facts)}")
+    if not running.evictors:
+        return
+    yield from _heading("Who would have it evicted, as things stand")
+    table = render.table("JOB", "USER", "BUDGET", "GPUS", "WHY", right=("GPUS",), fold=("WHY",))
+    for evictor in running.evictors:
+        table.add_row(
+            evictor.label or "-",
+            escape(evictor.user or "-"),
+            escape(evictor.budget or "-"),
+            str(evictor.gpus or "-"),
+            escape(_licence(evictor, now)),
+        )
+    yield _inset(table)
+
+
+def _licence(evictor: EvictorView, now: int) -> str:
+    numbers = evictor.reason.numbers
+    match evictor.reason.code:
+        case Reason.EVICTED_STANDING:
+            mine, theirs = (
+                f"{numbers[which]} {_ppm(_shown(numbers[f'{which}_ratio_ppm']))}, "
+                f"{_ppm(_shown(numbers[f'{which}_recent_ppm']))} over the last day"
+                for which in ("first", "second")
+            )
+            return f"comes first: {mine}; {theirs}"
+        case Reason.EVICTED_PRIORITY:
+            return f"priority {numbers['gainer_priority']} against {numbers['victim_priority']}"
+        case Reason.EVICTED_RESERVED:
+            when = f" from {render.soon(evictor.at, now)}" if evictor.at is not None else ""
+            return f"its hosts are held for that job{when}"
+        case Reason.EVICTED_DRAIN:
+            return f"host {numbers['host']} is draining"
+        case Reason.EVICTED_UNALLOCATED:
+            return "charged jobs come before unallocated ones"
+    return evictor.reason.text
+
+
+def _shown(ppm: int) -> int | None:
+    return None if ppm < 0 else ppm
