@@ -149,6 +149,7 @@ def test_every_request_of_the_api_has_a_method(shared: Api) -> None:
         client.release(job)
         shared.reach(job, "running")
         client.checkpoint(job)
+        assert client.why(job).running is not None
         client.hold(job)
         assert next(client.jobs(limit=1)).id == job and client.job(job).priority == 3
         assert client.logs(job).attempt == 1

@@ -48,7 +48,9 @@ def test_protected_and_then_evicted_by_who_comes_first() -> None:
         assert evictor.because.reason is Reason.EVICTED_STANDING
         check_ratios(world, evictor)
     said = sentence(asked(world, job))
-    assert said.startswith("Runs, protected until 2027-01-15 09:00:00 UTC; after that, as things stand, job 3 of ann in")
+    assert said.startswith(
+        "Runs, protected until 2027-01-15 09:00:00 UTC; after that, as things stand, job 3 of ann in"
+    )
     world.advance(HOUR)
     assert first in world.running() and job not in world.running()
 

@@ -54,11 +54,12 @@ def _place(place: PlaceView, why: Why, now: int) -> Iterator[RenderableType]:
         yield ""
         reason = "" if place is why else f": {escape(place.reason.text)}"
         yield Text.from_markup(f"[bold]on {escape(place.cluster or '')}[/]{reason}")
-    yield from _order(place.levels)
+    yield from _order(place)
     if place.ahead is not None and place.ahead.jobs:
-        yield from _ahead(place.ahead, place.levels[-1].child if place.levels else "its budget", why)
+        yield from _ahead(place.ahead, place.levels[-1].child if place.levels else "its budget")
     if place.space is not None:
-        yield from _space(place.space, place.blockers, why, now)
+        behind = bool(place.ahead and place.ahead.jobs) or any(x.comes_first != x.child for x in place.levels)
+        yield from _space(place.space, place.blockers, now, behind=behind)
 
 
 def _heading(text: str) -> Iterator[RenderableType]:
@@ -67,7 +68,7 @@ def _heading(text: str) -> Iterator[RenderableType]:
 
 
 def _inset(table: Table) -> Padding:
-    return Padding(table, (0, 0, 0, 2))
+    return Padding(table, (0, 0, 0, 2), expand=False)
 
 
 def _count(number: int, what: str) -> str:
@@ -85,8 +86,8 @@ def _hours(value: float) -> str:
 # ---- who comes first
 
 
-def _order(levels: Sequence[LevelView]) -> Iterator[RenderableType]:
-    told = [(level, shown) for level in levels if len(shown := _worth_showing(level)) > 1]
+def _order(place: PlaceView) -> Iterator[RenderableType]:
+    told = [(level, shown) for level in place.levels if len(shown := _worth_showing(level)) > 1]
     if not told:
         return
     yield from _heading("Whose turn it is: below the last day's allocation first, then the lower ratio")
@@ -100,6 +101,16 @@ def _order(levels: Sequence[LevelView]) -> Iterator[RenderableType]:
     yield _inset(table)
     for level, _ in told:
         yield Text(f"  {_verdict(level)}")
+    if any(_too_close(level) for level, _ in told):
+        margin = _hours(place.margin_gpu_hours or 0)
+        yield Text(f"  To have others evicted it must come first by a margin, too: with {margin} more.")
+
+
+def _too_close(level: LevelView) -> bool:
+    """Whether something of a sibling is out of reach although the child comes before it."""
+    order = [sibling.budget for sibling in level.siblings]
+    after = level.siblings[order.index(level.child) + 1 :]
+    return any(sibling.evictable_gpus and not sibling.outranked for sibling in after)
 
 
 def _is_busy(sibling: SiblingView) -> bool:
@@ -148,7 +159,7 @@ def _verdict(level: LevelView) -> str:
 # ---- who is ahead in the budget
 
 
-def _ahead(ahead: AheadView, budget: str, why: Why) -> Iterator[RenderableType]:
+def _ahead(ahead: AheadView, budget: str) -> Iterator[RenderableType]:
     more = ahead.jobs - len(ahead.first)
     yield from _heading(f"Before it in {budget}: {_count(ahead.jobs, 'job')} ({_count(ahead.gpus, 'GPU')})")
     table = render.table("JOB", "USER", "GPUS", "WHY", right=("GPUS",), fold=("WHY",))
@@ -171,7 +182,8 @@ def _because(job: AheadJobView, ahead: AheadView) -> str:
 # ---- what is in the way
 
 
-def _space(space: SpaceView, blockers: Sequence[BlockerView], why: Why, now: int) -> Iterator[RenderableType]:
+def _space(space: SpaceView, blockers: Sequence[BlockerView], now: int, *, behind: bool) -> Iterator[RenderableType]:
+    """``behind``: others come before the job, and may take what becomes free."""
     if not blockers:
         return
     yield from _heading(f"In its way: {_need(space)}")
@@ -188,7 +200,7 @@ def _space(space: SpaceView, blockers: Sequence[BlockerView], why: Why, now: int
             _free(space, blocker.free_gpus, blocker.whole_hosts),
         )
     yield _inset(table)
-    yield Text(f"  {_when(space, now)}")
+    yield Text(f"  {_when(space, now, behind=behind)}")
 
 
 def _need(space: SpaceView) -> str:
@@ -217,15 +229,16 @@ def _until(blocker: BlockerView, now: int) -> str:
         case "turn":
             return f"{until} its turn"
         case "first":
-            return f"{until} its time-out; it comes first" if until else "it ends: it comes first"
+            return f"{until} its time-out; it comes first" if until else "not known: it comes first"
 
 
-def _when(space: SpaceView, now: int) -> str:
+def _when(space: SpaceView, now: int, *, behind: bool) -> str:
     if space.enough_at is None:
         return "Nobody knows when that will be enough: some of these come first, and have no time-out."
     if space.enough_at <= now:
         return "Enough at any moment."
-    return f"Enough at {render.soon(space.enough_at, now)}, in {render.span(space.enough_at - now)}, as things stand."
+    stands = "if those who come first leave it" if behind else "as things stand"
+    return f"Enough at {render.soon(space.enough_at, now)}, in {render.span(space.enough_at - now)}, {stands}."
 
 
 # ---- what is promised, and who would evict it
@@ -279,12 +292,10 @@ def _licence(evictor: EvictorView, now: int) -> str:
     numbers = evictor.reason.numbers
     match evictor.reason.code:
         case Reason.EVICTED_STANDING:
-            mine, theirs = (
-                f"{numbers[which]} {_ppm(_shown(numbers[f'{which}_ratio_ppm']))}, "
-                f"{_ppm(_shown(numbers[f'{which}_recent_ppm']))} over the last day"
-                for which in ("first", "second")
-            )
-            return f"comes first: {mine}; {theirs}"
+            ratios = {key: _ppm(value if value >= 0 else None) for key, value in numbers.items() if "_ppm" in key}
+            mine = f"{numbers['first']} {ratios['first_ratio_ppm']} (last day {ratios['first_recent_ppm']})"
+            theirs = f"{numbers['second']} {ratios['second_ratio_ppm']} ({ratios['second_recent_ppm']})"
+            return f"{mine} comes before {theirs}"
         case Reason.EVICTED_PRIORITY:
             return f"priority {numbers['gainer_priority']} against {numbers['victim_priority']}"
         case Reason.EVICTED_RESERVED:
@@ -295,7 +306,3 @@ def _licence(evictor: EvictorView, now: int) -> str:
         case Reason.EVICTED_UNALLOCATED:
             return "charged jobs come before unallocated ones"
     return evictor.reason.text
-
-
-def _shown(ppm: int) -> int | None:
-    return None if ppm < 0 else ppm

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tenure import words
-from tenure.why.records import Answer, Evictor, Running
+from tenure.core.explain import NAMED
+from tenure.core.reasons import Because, Reason
+from tenure.why.records import Answer, Blocking, Evictor, Running
 
 _NOBODY = "nobody who waits now comes before it"
 
@@ -12,7 +14,7 @@ def sentence(answer: Answer) -> str:
     """The first thing to say: why it waits, or how safe it is where it runs."""
     run = answer.running
     if run is None or run.kill_at is not None:
-        return words.sentence(answer.because)
+        return words.sentence(_counted(answer))
     first = run.evictors[0] if run.evictors else None
     if not run.charged:
         now = f"{_who(first)} would take its GPUs" if first is not None else "nobody needs its GPUs now"
@@ -22,6 +24,23 @@ def sentence(answer: Answer) -> str:
         return f"{_doing(answer)}, {_protected(run)}; after that, as things stand, {then}."
     now = f"{_who(first)} may have it evicted" if first is not None else _NOBODY
     return f"{_doing(answer)}, exposed{_since(run)}; as things stand, {now}."
+
+
+def _counted(answer: Answer) -> Because:
+    """Its reason. Of GPUs that are short the numbers are what the job itself finds and waits for.
+
+    The reason is the same for all that are like it, and counts what nobody may evict for some of them.
+    """
+    because, space = answer.because, answer.places[0].space if answer.places else None
+    if space is None or because.reason not in (Reason.WAITING_CAPACITY, Reason.WAITING_WHOLE_HOSTS):
+        return because
+    ends = tuple(
+        (blocker.attempt, blocker.until)
+        for blocker in space.blockers
+        if blocker.until is not None and blocker.why in (Blocking.PROTECTED, Blocking.STARTING)
+    )
+    found = {"free_gpus": space.free_gpus, "whole_free": space.free_hosts, "protected": ends[:NAMED]}
+    return Because(because.reason, {**because.numbers, **found})
 
 
 def _doing(answer: Answer) -> str:
