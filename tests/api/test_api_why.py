@@ -64,6 +64,10 @@ def test_held_and_ended_jobs_have_a_sentence_and_unknown_ones_a_problem(api: Api
     why = api.get(f"/v1/jobs/{held['id']}/why")
     assert why["sentence"] == "Held by ann until somebody releases it." and why["levels"] == []
     assert why["cluster"] is None and why["elsewhere"] == []
+    api.post("/v1/pause", {"scope": "starts"})
+    paused = api.get(f"/v1/jobs/{api.submit(gpus=8)['id']}/why")
+    assert paused["sentence"] == paused["reason"]["text"] == "Waiting: all starts are paused by root."
+    assert paused["space"]["free_gpus"] == 16 and paused["space"]["enough_at"] == paused["at"]
     api.post(f"/v1/jobs/{held['id']}/cancel", user="ann")
     over = api.get(f"/v1/jobs/{held['id']}/why")
     assert (over["state"], over["sentence"]) == ("cancelled", "Cancelled by ann.")

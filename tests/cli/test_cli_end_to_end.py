@@ -285,7 +285,12 @@ def test_commands_beside_the_server(server: TestServer, tmp_path: Path) -> None:
 
 def test_completion_offers_jobs_and_budgets(server: TestServer) -> None:
     number = submit(server, "--hold", "true")
-    for line, offered in ((f"tenure show {str(number)[:1]}", str(number)), ("tenure ls -b lab/la", "lab/language")):
+    first = str(number)[:1]
+    for line, offered in (
+        (f"tenure show {first}", str(number)),
+        (f"tenure why {first}", str(number)),
+        ("tenure ls -b lab/la", "lab/language"),
+    ):
         words = {"_TENURE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
         done = subprocess.run(
             [sys.executable, "-m", "tenure"],

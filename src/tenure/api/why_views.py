@@ -31,7 +31,7 @@ def why_view(answer: Answer) -> Why:
     """An answer about a live job."""
     held, first, rest = answer.reservation, answer.places[:1], answer.places[1:]
     return Why(
-        **{"reason": reason_view(answer.because), **(_place(first[0]) if first else {})},
+        **{**(_place(first[0]) if first else {}), "reason": reason_view(answer.because)},
         job=answer.job,
         label=answer.label,
         at=answer.at,

@@ -43,6 +43,8 @@ def job_lines(job: JobDetail, now: int) -> Iterator[str]:
     number = "" if job.array_id is None else f" (number {job.id})"
     yield f"[bold]job {job.label}[/]{number}  {escape(job.name)}"
     yield _line("state", f"{render.state_text(job.state).markup}  {escape(job.reason.text)}")
+    if job.state == "queued":
+        yield _line("", f"[dim]tenure why {job.label}: whose turn it is, and what is in its way until when[/]")
     if job.reservation is not None:
         yield from _reserved(job.reservation, job, now)
     if job.held_by:

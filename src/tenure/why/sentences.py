@@ -39,8 +39,11 @@ def _counted(answer: Answer) -> Because:
         for blocker in space.blockers
         if blocker.until is not None and blocker.why in (Blocking.PROTECTED, Blocking.STARTING)
     )
-    found = {"free_gpus": space.free_gpus, "whole_free": space.free_hosts, "protected": ends[:NAMED]}
-    return Because(because.reason, {**because.numbers, **found})
+    numbers = {key: value for key, value in because.numbers.items() if key != "evictable_gpus"}
+    numbers |= {"free_gpus": space.free_gpus - space.evictable_gpus, "protected": ends[:NAMED]}
+    if space.evictable_gpus:
+        numbers["evictable_gpus"] = space.evictable_gpus
+    return Because(because.reason, numbers)
 
 
 def _doing(answer: Answer) -> str:
