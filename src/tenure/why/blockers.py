@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tenure.core.placement import Room
-from tenure.core.preemption import Contest, grace_of, outranks, room_at_most
+from tenure.core.preemption import Contest, grace_of, room_at_most
 from tenure.core.reservation import Doors, protected_at_most
-from tenure.core.state import Attempt, Job, margin_amount, protected
+from tenure.core.state import Attempt, Job, protected
+from tenure.why.ranks import Ranks
 from tenure.why.records import Blocker, Blocking, Space
 
 LISTED = 20
@@ -63,28 +64,9 @@ def _ways(contest: Contest, job: Job) -> tuple[int, Room, list[_Stay]]:
     everywhere = (1 << len(cluster.room.hosts)) - 1
     group = cluster.queues[job.kind].group_of(job.id)
     inside = everywhere & ~Doors(contest).shut(group) if group is not None else everywhere
-    stays = [_stay(contest, a, yields=_yields(contest, job, a)) for a in attempts if not evictable(contest, job, a)]
+    ranks = Ranks(contest, job)
+    stays = [_stay(contest, a, yields=ranks.over(a)) for a in attempts if not ranks.evictable(a)]
     return inside, room_at_most(contest, job), stays
-
-
-def evictable(contest: Contest, job: Job, attempt: Attempt) -> bool:
-    """Whether ``job`` may evict ``attempt`` now (rules 6 and 7)."""
-    if attempt.started_at is None or attempt.stop is not None or protected(attempt, contest.now):
-        return False
-    return outranks(contest, job, attempt)
-
-
-def _yields(contest: Contest, job: Job, attempt: Attempt) -> bool:
-    """Whether the job outranks an attempt as standings are now, were it exposed, or past its unallocated turn.
-
-    What is promised to it counts in full already, so its standing does not change by its running on.
-    """
-    if attempt.charged or job.spec.charged:
-        return outranks(contest, job, attempt)
-    standing, split = contest.unallocated, contest.unallocated.fork(job.leaf, attempt.leaf)
-    if split is None:
-        return job.spec.priority > contest.state.jobs[attempt.job_id].spec.priority
-    return standing.reach(*split) >= standing.margin(margin_amount(job.spec))
 
 
 def _stay(contest: Contest, attempt: Attempt, *, yields: bool) -> _Stay:

@@ -15,7 +15,7 @@ def waiting(contest: Contest, kind: Kind) -> dict[str, tuple[int, int]]:
     for leaf, groups in contest.cluster.queues[kind].leaves.items():
         if kind is Kind.CHARGED and not contest.charged.entitled(leaf):
             continue
-        sizes = [(len(group), group.gpus) for group in groups.values()]
+        sizes = [(sum(map(len, group.people.values())), group.gpus) for group in groups.values()]
         jobs, gpus = sum(count for count, _ in sizes), sum(count * each for count, each in sizes)
         for path in tree.line(leaf):
             before = found.get(path, (0, 0))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from tenure.core.ledger import Kind
+from tenure.core.model import GPU
 from tenure.core.placement import Room
 from tenure.core.preemption import Contest, because, outranks, room_at_most
 from tenure.core.queue import Group
@@ -86,24 +87,34 @@ def _in_order(contest: Contest, attempt: Attempt, kind: Kind) -> Iterator[Job]:
     """
     helped = _helps(contest, attempt)
     held = {contest.cluster.held.get(host) for host in attempt.hosts()}  # these are told already
-    walk = Walk(contest, kind, _candidates(contest, attempt, kind))
+    walk, heads = Walk(contest, kind, _candidates(contest, attempt, kind)), dict[Group, tuple[int, int, int]]()
     while leaf := walk.first_leaf():
-        top = max(group.key.priority for group in walk.awake[leaf])
-        group = min((g for g in walk.awake[leaf] if g.key.priority == top), key=lambda g: head_of(contest, g))
+        awake = walk.awake[leaf]
+        top = max(group.key.priority for group in awake)
+        first = [group for group in awake if group.key.priority == top]
+        heads.update((group, head_of(contest, group)) for group in first if group not in heads)
+        group = min(first, key=heads.__getitem__)
         walk.drop(group)
-        job = contest.state.jobs[head_of(contest, group)[2]]
+        job = contest.state.jobs[heads[group][2]]
         if job.id not in held and helped(group, job):
             yield job
 
 
 def _candidates(contest: Contest, attempt: Attempt, kind: Kind) -> Iterator[Group]:
-    jobs, cluster = contest.state.jobs, contest.cluster
+    """Groups of jobs that outrank ``attempt``; across budgets the reach over it answers for all of a budget."""
+    jobs, cluster, standing = contest.state.jobs, contest.cluster, contest.standing(kind)
+    kept = bool(cluster.headroom) and set(cluster.headroom).issuperset(attempt.hosts())
     for leaf, groups in cluster.queues[kind].leaves.items():
         if kind is Kind.CHARGED and not contest.charged.entitled(leaf):
             continue
-        for group in groups.values():
-            if outranks(contest, jobs[group.anyone()], attempt):
-                yield group
+        split = standing.fork(leaf, attempt.leaf)
+        if kind is not attempt.kind:  # charged jobs come before what is unallocated
+            yield from groups.values()
+        elif split is None or kept:
+            yield from (group for group in groups.values() if outranks(contest, jobs[group.anyone()], attempt))
+        else:
+            reach = standing.reach(*split)
+            yield from (group for group in groups.values() if standing.margin(group.gpus * GPU) <= reach)
 
 
 def _helps(contest: Contest, attempt: Attempt) -> Callable[[Group, Job], bool]:
