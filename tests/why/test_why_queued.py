@@ -168,6 +168,20 @@ def test_what_comes_first_ends_by_its_time_out_or_nobody_knows_when() -> None:
     assert space.blockers[0].protected_until == T0 + HOUR
 
 
+def test_who_comes_first_by_less_than_the_margin_may_not_evict() -> None:
+    world = World(hosts(1), {"lab/a": 0.5, "lab/b": 0.5})
+    past(world, ("lab/b", 4, OLD))  # and the 8 GPUs have run for 10 min: less than the margin of 8 GPU-hours
+    world.submit("lab/b", 8, min_runtime=5 * MINUTE)
+    world.advance(10 * MINUTE)
+    waits = world.submit("lab/a", 8)
+    (place,) = asked(world, waits).places
+    (level,) = place.levels
+    assert level.first == "lab/a" and [each.outranked for each in level.siblings[:2]] == [False, False]
+    assert place.space is not None and place.space.evictable_gpus == 0
+    assert [blocker.why for blocker in place.space.blockers] == [Blocking.FIRST]
+    assert place.margin == 8 * 1000 * HOUR
+
+
 def test_what_starts_is_in_the_way_until_the_latest_that_it_can_be_protected() -> None:
     world = World(hosts(1), TREE, auto_up=False)
     past(world, ("lab/c", 600, OLD, "eve"))

@@ -8,7 +8,7 @@ from tenure.core.ledger import Kind
 from tenure.core.model import GPU
 from tenure.core.state import Job
 from tenure.why import Answer, answer
-from tenure.why.records import Ahead, Level, Part, Place, Sibling, Space
+from tenure.why.records import Ahead, Blocker, Blocking, Level, Part, Place, Sibling, Space
 
 
 def asked(world: World, job: int, *, past: tuple = ()) -> Answer:  # type: ignore[type-arg]
@@ -117,6 +117,8 @@ def check_space(brute: Brute, space: Space, job: Job) -> None:
     assert space.free_gpus == sum(free.values())
     assert space.evictable_gpus == space.free_gpus - sum(brute.free().values())
     assert space.free_hosts == sum(free[name] == sizes[name] for name in whole)
+    for blocker in space.blockers:
+        check_blocker(brute, blocker, job)
     blockers = [blocker.attempt for blocker in space.blockers]
     assert len(set(blockers)) == len(blockers) == min(space.blocking, 20)
     assert not set(blockers) & set(evictable)
@@ -129,3 +131,26 @@ def check_space(brute: Brute, space: Space, job: Job) -> None:
         for one in blockers:
             assert not brute.fits(job, [*evictable, *(other for other in blockers if other != one)]), one
         assert not blockers or space.enough_at == max(end for end in ends if end is not None)
+
+
+def check_blocker(brute: Brute, blocker: Blocker, job: Job) -> None:
+    """Why it is in the way, and until when."""
+    state = brute.world.state
+    attempt = state.attempts[blocker.attempt]
+    spec, cluster = state.jobs[attempt.job_id].spec, state.clusters[brute.cluster].spec
+    assert (blocker.job, blocker.user, blocker.gpus) == (attempt.job_id, spec.user, spec.gpus)
+    up, until = attempt.running_since, blocker.until
+    if attempt.stop is not None or (attempt.started_at is None and not attempt.charged):
+        assert blocker.why is Blocking.LEAVING
+    elif not brute.outranks(job, attempt):
+        assert blocker.why is Blocking.FIRST
+        grace = min(spec.grace, cluster.max_grace if attempt.charged else cluster.unallocated_grace)
+        if up is not None:
+            assert until == (None if spec.timeout is None else up + spec.timeout + grace)
+    elif not attempt.charged:
+        assert attempt.started_at is not None and blocker.why is Blocking.TURN
+        assert until == attempt.started_at + brute.world.policy.unallocated_turn
+    elif up is not None:
+        assert blocker.why is Blocking.PROTECTED and until == up + attempt.min_runtime
+    else:
+        assert blocker.why is Blocking.STARTING
