@@ -2,7 +2,8 @@
 
 The cluster of ``pass_time``: 128 hosts x 8 GPUs, 15 budgets in 4 programs, about 1,000 attempts running and 10,000 jobs
 queued (synthetic, seeded). Measured: ``answer`` for queued and for running jobs, drawn at random, after the queue has
-been tried. It is CPU time, which other programs on the machine do not add to. What the server adds (words, JSON) happens while the engine goes on. Run with ``make bench``.
+been tried. It is CPU time, which other programs on the machine do not add to. Words and JSON are made
+while the engine goes on. Run with ``make bench``.
 """
 
 from __future__ import annotations
