@@ -43,7 +43,7 @@ def test_why_from_the_queue_to_the_end(server: TestServer) -> None:
     assert "In lab nobody else waits." in said
     assert "Before it in lab/language: 2 jobs (8 GPUs)" in said
     assert f"{first}    admin     4  priority 3" in said and f"{waits}_3  admin     4  submitted earlier" in said
-    assert "In its way: it needs 4 GPUs on 1 whole host, and 0 GPUs, 0 whole hosts free to it now" in said
+    assert "In its way: it needs 4 GPUs on 1 whole host, and finds 0 GPUs, 0 whole hosts\n" in said
     assert f"{runs}.1      admin  lab/vision     8  " in said and " protected  8 GPUs, 2 whole hosts\n" in said
     assert said.endswith(", if those who come first leave it.\n")
     as_json = json.loads(server.cli("why", str(waits), "--json").stdout)

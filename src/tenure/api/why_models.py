@@ -80,7 +80,7 @@ class BlockerView(Response):
     """An attempt in the way, and what is free to the job when it, and all that ends before it, is out of the way.
 
     ``why``: it is protected; or starts, so that ``until`` is the latest possible; or is leaving; or has its unallocated
-    turn; or comes first, and ends by its time-out only. ``until`` is null when nobody knows.
+    turn; or is not outranked (``first``), and ends by its time-out only. ``until`` is null when nobody knows.
     """
 
     attempt: str

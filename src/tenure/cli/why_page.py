@@ -207,9 +207,8 @@ def _need(space: SpaceView) -> str:
     need = f"it needs {_count(space.gpus, 'GPU')}"
     if space.whole_hosts:
         need += f" on {_count(space.whole_hosts, 'whole host')}"
-    found = f", and {_free(space, space.free_gpus, space.free_hosts)} free to it now"
     evictable = f" ({space.evictable_gpus} of them by eviction)" if space.evictable_gpus else ""
-    return need + found + evictable
+    return f"{need}, and finds {_free(space, space.free_gpus, space.free_hosts)}{evictable}"
 
 
 def _free(space: SpaceView, gpus: int, hosts: int) -> str:
@@ -229,12 +228,12 @@ def _until(blocker: BlockerView, now: int) -> str:
         case "turn":
             return f"{until} its turn"
         case "first":
-            return f"{until} its time-out; it comes first" if until else "not known: it comes first"
+            return f"{until} its time-out; it may stay until then" if until else "not known: it may stay"
 
 
 def _when(space: SpaceView, now: int, *, behind: bool) -> str:
     if space.enough_at is None:
-        return "Nobody knows when that will be enough: some of these come first, and have no time-out."
+        return "Nobody knows when that will be enough: some of these may stay, and have no time-out."
     if space.enough_at <= now:
         return "Enough at any moment."
     stands = "if those who come first leave it" if behind else "as things stand"

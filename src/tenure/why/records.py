@@ -113,7 +113,7 @@ class Blocking(StrEnum):
     TURN = "turn"
     """Unallocated, in its first hour, which other unallocated jobs leave it."""
     FIRST = "first"
-    """Its budget comes first, or it does in the job's own: it ends by its time-out, if it has one, not for this job."""
+    """The job does not outrank it, by the order or by the margin: it ends by its time-out if it has one, not for it."""
 
 
 @dataclass(frozen=True, slots=True)
