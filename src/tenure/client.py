@@ -14,6 +14,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from tenure.api.address import Address, Unreachable, find_server
+from tenure.api.balance_models import BalanceView
 from tenure.api.models import (
     AppliedView,
     ArrayView,
@@ -245,6 +246,13 @@ class Client:
 
     def budgets(self, cluster: str | None = None) -> list[BudgetView]:
         return self._call(Page[BudgetView], "GET", "/v1/budgets", query={"cluster": cluster}).items
+
+    def balance(
+        self, budget: str, cluster: str | None = None, *, person: str | None = None, jobs: int = 10
+    ) -> BalanceView:
+        """The statement of a budget. ``person``: of people and jobs only theirs; ``jobs``: so many of the largest."""
+        query = {"cluster": cluster, "person": person, "jobs": jobs}
+        return self._call(BalanceView, "GET", f"/v1/budgets/{quote(budget, safe='/')}/balance", query=query)
 
     def hosts(self, cluster: str | None = None) -> list[HostView]:
         return self._call(Page[HostView], "GET", "/v1/hosts", query={"cluster": cluster}).items

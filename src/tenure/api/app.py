@@ -15,7 +15,7 @@ import tenure
 from tenure.api import metrics, problems
 from tenure.api.changes import Changes
 from tenure.api.models import Health, Problem
-from tenure.api.routes import arrays, cluster, follow, jobs, people, why
+from tenure.api.routes import arrays, balance, cluster, follow, jobs, people, why
 from tenure.engine.engine import Engine
 
 MAX_BODY = 1 << 20
@@ -43,7 +43,7 @@ def create_app(engine: Engine) -> FastAPI:
     app.state.engine = engine
     app.state.changes = Changes(engine)
     exporter = metrics.Exporter(engine)
-    for module in (jobs, why, arrays, follow, cluster, people):
+    for module in (jobs, why, arrays, follow, cluster, balance, people):
         app.include_router(module.router)
 
     @app.get("/healthz", tags=["health"])

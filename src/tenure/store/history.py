@@ -12,6 +12,7 @@ from tenure import faults
 from tenure.store import schema
 from tenure.store.database import Database, as_dict, columns_of, upsert
 from tenure.store.errors import StaleLeader
+from tenure.store.records import under
 from tenure.store.rows import ArrayRow, AttemptRow, AuditRow, BatchRow, EvictionRow, JobRow, SpanRow
 
 _PAGE = 200
@@ -121,9 +122,15 @@ class History(Database):
         return None if row is None else (row.seq, row.at, zlib.decompress(row.state))
 
     def spans(
-        self, cluster: str | None = None, ending_after: int | None = None, up_to_seq: int | None = None
+        self,
+        cluster: str | None = None,
+        ending_after: int | None = None,
+        up_to_seq: int | None = None,
+        leaf: str = "",
     ) -> Iterator[SpanRow]:
         """Spans in the order they were written: of one cluster, with ``end`` > ``ending_after``, by batch.
+
+        ``leaf``: of this path and below.
 
         They stream out of one transaction: read them without waiting for anything, or close the iterator.
         """
@@ -135,6 +142,8 @@ class History(Database):
             query = query.where(table.c.end > ending_after)
         if up_to_seq is not None:
             query = query.where(table.c.seq <= up_to_seq)
+        if leaf:
+            query = query.where(under(table.c.leaf, leaf))
         with self._read() as connection:
             for row in connection.execution_options(yield_per=1000).execute(query):
                 yield SpanRow(*row)
