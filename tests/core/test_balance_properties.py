@@ -167,6 +167,6 @@ def check_back(facts: Facts, made: balance.Statement) -> None:
             assert told is None
             continue
         for at in moments:
-            assert told is not None and at >= told or outlook.left(at, going_on=going_on) < 0
+            assert (told is not None and at >= told) or outlook.left(at, going_on=going_on) < 0
         if told is not None:
             assert outlook.left(told, going_on=going_on) >= 0 > outlook.left(told - 1, going_on=going_on)

@@ -1,5 +1,7 @@
-"""A budget's statement worked out from spans, attempts and reservations alone, one by one, with nothing of the product's
-sums: what the numbers of ``tenure.balance`` must be."""
+"""A budget's statement worked out from spans, attempts and reservations alone, one by one.
+
+With nothing of the product's sums: what the numbers of ``tenure.balance`` must be.
+"""
 
 from __future__ import annotations
 

@@ -57,7 +57,8 @@ class Promised:
 class Period:
     """A time to come, from ``start`` (ms), in which the allocation stays the same.
 
-    ``rate``: that allocation x healthy GPUs, as the ledger has it. ``entitled``: the rate at which entitlement accrued, and will, as it is counted during this period.
+    ``rate``: that allocation x healthy GPUs, as the ledger has it. ``entitled``: the rate at which entitlement accrued,
+    and will, as it is counted during this period.
     """
 
     start: int

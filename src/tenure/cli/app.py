@@ -6,7 +6,21 @@ from typing import Annotated
 
 import typer
 
-from tenure.cli import context, follow, history, jobs, listing, local, operator, people, shadow, simulation, slurm, why
+from tenure.cli import (
+    balance,
+    context,
+    follow,
+    history,
+    jobs,
+    listing,
+    local,
+    operator,
+    people,
+    shadow,
+    simulation,
+    slurm,
+    why,
+)
 from tenure.cli.main import version
 
 app = typer.Typer(
@@ -54,6 +68,7 @@ app.command(rich_help_panel=_JOBS)(jobs.checkpoint)
 _CLUSTER = "The cluster"
 app.command(rich_help_panel=_CLUSTER)(listing.status)
 app.command(rich_help_panel=_CLUSTER)(listing.budgets)
+app.command(rich_help_panel=_CLUSTER)(balance.balance)
 app.command(rich_help_panel=_CLUSTER)(listing.hosts)
 app.command(rich_help_panel=_CLUSTER)(listing.events)
 app.command(rich_help_panel=_CLUSTER)(listing.evictions)

@@ -42,6 +42,11 @@ def png(spec: Spec) -> bytes:
     return vl_convert.vegalite_to_png(spec, vl_version=VL_VERSION, scale=PNG_SCALE, allowed_base_urls=[])
 
 
+def svg(spec: Spec) -> str:
+    """The same as a drawing."""
+    return vl_convert.vegalite_to_svg(spec, vl_version=VL_VERSION, allowed_base_urls=[])
+
+
 def javascript() -> str:
     """Vega, Vega-Lite and Vega-Embed for a script element, so that a page needs no network."""
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VL_VERSION)
