@@ -143,6 +143,15 @@ def test_before_the_first_record_todays_values_count() -> None:
     assert entitled_hours(world, "lab/a") == 80 * (24 * Fraction(1, 4) + 144 * Fraction(1, 2))
 
 
+def test_a_share_that_was_0_gets_no_back_pay_when_it_is_raised() -> None:
+    world = World(hosts(10), {"lab/a": 0.0, "lab/b": 0.5})
+    world.advance(10 * DAY, tick=DAY)
+    world.configure({"lab/a": 0.5, "lab/b": 0.5})
+    assert entitled_hours(world, "lab/a") == 0
+    world.advance(DAY, tick=DAY)
+    assert entitled_hours(world, "lab/a") == 80 * 24 * Fraction(1, 2)
+
+
 def test_a_host_drains_around_a_protection_of_3_hours() -> None:
     world = World(hosts(2))
     kept = world.submit("lab/a", 8, min_runtime=3 * HOUR)

@@ -150,6 +150,7 @@ class Ledger:
             account = self.account(path)
             if account.created is None:
                 account.created = at
+                account.entitled.change(at, 0)  # of a share of 0 as well: it was that then, whatever it becomes
             account.allocation = numerator
             account.entitled.set(at, numerator * healthy_gpus * GPU)
 
