@@ -13,6 +13,7 @@ FILES = {"clusters": {"name": "a", "text": ""}, "budgets": {"name": "b", "text":
 READS = [
     "/v1/jobs",
     "/v1/budgets",
+    "/v1/budgets/lab/balance",
     "/v1/hosts",
     "/v1/status",
     "/v1/decisions",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from tenure import balance
 from tenure.api.balance_models import (
@@ -23,6 +23,14 @@ from tenure.core.fairshare import Figures
 from tenure.core.model import GPU, SELF
 from tenure.engine.engine import Engine
 from tenure.engine.errors import NotFound
+from tenure.store.rows import SpanRow
+
+
+class Called(NamedTuple):
+    """What people call a job: ``12``, or ``12_3`` in an array, and its name."""
+
+    label: str
+    name: str
 
 
 def balance_view(engine: Engine, path: str, cluster: str | None, person: str | None, jobs: int) -> BalanceView:
@@ -37,18 +45,42 @@ def balance_view(engine: Engine, path: str, cluster: str | None, person: str | N
         now = max(engine.now(), state.now)
         facts = [balance.gather(state, name, path, now) for name in names]
         lookback = state.policy.lookback
+    of_jobs = {one.cluster: (one, balance.jobs(one, _closed(engine, one))) for one in facts}
+    return balance_view_of(path, now, lookback, of_jobs, lambda job: _called(engine, job), person, jobs)
+
+
+def _closed(engine: Engine, facts: Facts) -> Iterator[SpanRow]:
+    return engine.store.spans(facts.cluster, ending_after=facts.since, leaf=facts.path)
+
+
+def balance_view_of(
+    path: str,
+    now: int,
+    lookback: int,
+    clusters: Mapping[str, tuple[Facts, Sequence[JobPart]]],
+    called: Callable[[int], Called | None],
+    person: str | None = None,
+    jobs: int = 10,
+) -> BalanceView:
+    """``clusters``: what is known, and all jobs, the largest first, of which ``jobs`` are shown.
+
+    ``called`` says what a job is called, if anybody knows. ``person``: of people and jobs only theirs.
+    """
     return BalanceView(
         path=path,
         at=now,
         lookback_ms=lookback,
-        clusters={one.cluster: _statement(engine, one, person, jobs) for one in facts},
+        clusters={
+            name: _statement(facts, [part for part in of_jobs if person in (None, part.user)], called, person, jobs)
+            for name, (facts, of_jobs) in clusters.items()
+        },
     )
 
 
-def _statement(engine: Engine, facts: Facts, person: str | None, jobs: int) -> StatementView:
+def _statement(
+    facts: Facts, of_jobs: Sequence[JobPart], called: Callable[[int], Called | None], person: str | None, jobs: int
+) -> StatementView:
     made, figures = balance.statement(facts), facts.figures
-    closed = engine.store.spans(facts.cluster, ending_after=facts.since, leaf=facts.path)
-    of_jobs = [part for part in balance.jobs(facts, closed) if person in (None, part.user)]
     return StatementView(
         **_parts(facts.parts),
         allocation_gpus=round(facts.allocation_gpus / GPU, 3),
@@ -84,7 +116,7 @@ def _statement(engine: Engine, facts: Facts, person: str | None, jobs: int) -> S
             for user, parts in sorted(facts.people.items(), key=lambda item: (-item[1].total, item[0]))
             if person in (None, user)
         ],
-        jobs=_jobs(engine, of_jobs[:jobs]),
+        jobs=[_job(part, called(part.job_id)) for part in of_jobs[:jobs]],
         other_jobs=len(of_jobs[jobs:]),
     )
 
@@ -136,20 +168,20 @@ def _child(child: Child, parent: str) -> ChildPart:
     )
 
 
-def _jobs(engine: Engine, parts: Sequence[JobPart]) -> list[JobPartView]:
-    """With the names that the store still has."""
-    found = []
-    for part in parts:
-        row = engine.store.job(part.job_id)
-        in_array = row is not None and row.array_id is not None
-        found.append(
-            JobPartView(
-                job=part.job_id,
-                label=f"{row.array_id}_{row.array_index}" if row is not None and in_array else str(part.job_id),
-                name=row.name if row is not None else None,
-                user=part.user,
-                budget=part.leaf,
-                **_parts(part.parts),
-            )
-        )
-    return found
+def _job(part: JobPart, called: Called | None) -> JobPartView:
+    return JobPartView(
+        job=part.job_id,
+        label=called.label if called is not None else str(part.job_id),
+        name=called.name if called is not None else None,
+        user=part.user,
+        budget=part.leaf,
+        **_parts(part.parts),
+    )
+
+
+def _called(engine: Engine, job_id: int) -> Called | None:
+    row = engine.store.job(job_id)
+    if row is None:
+        return None
+    label = str(row.id) if row.array_id is None else f"{row.array_id}_{row.array_index}"
+    return Called(label, row.name)

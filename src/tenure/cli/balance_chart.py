@@ -25,7 +25,7 @@ from tenure.units import format_duration
 
 _WIDTH, _HEIGHT = 760, 240
 _OTHERS = "others"
-_LEFT, _GOING_ON, _BACK = "left, at the end of protections", "left, if what runs goes on", "come back by then"
+_LEFT, _GOING_ON, _BACK = "left, if it ends with its protection", "left, if what runs goes on", "comes back by then"
 _LINES = {_LEFT: BLUE, _GOING_ON: ORANGE, _BACK: GREY}
 
 
@@ -38,7 +38,7 @@ def chart(view: BalanceView) -> Spec:
         rows |= {f"used{i}": _used(one), f"owed{i}": _owed(one), f"points{i}": _points(one)}
         panels.append(_days(one, i, named, view.lookback_ms))
         panels.append(_curve(i, view))
-    whole = alt.vconcat(*panels, spacing=24).resolve_scale(color="independent", x="independent")
+    whole = alt.vconcat(*panels, spacing=64, bounds="flush").resolve_scale(color="independent", x="independent")
     return picture("balance", "Balance", "", whole, rows).spec
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.markup import escape
@@ -127,9 +127,8 @@ def _sentences(view: BalanceView, one: StatementView) -> Iterator[str]:
                 yield f"{text}."
                 return
             late = one.back_at_going_on
-            later = f"{_at(late, now)}" if late is not None else f"not within {lookback}"
-            yield f"{text} when what runs stops at the end of its protection;"
-            yield f"{later} when it goes on."
+            later = _at(late, now) if late is not None else f"not within {lookback}"
+            yield f"{text} if what runs stops at the end of its protection, and {later} if it goes on."
     elif one.lapses_gpu_hours:
         oldest = one.days[0]
         yield (
@@ -178,55 +177,58 @@ def _signed(value: float) -> Text:
     return Text(amount(value), style="red" if value < 0 else "")
 
 
-_PARTS = ("SETTLED", "RUNNING", "COMMITTED", "RESERVED", "FREE")
+_RARE = {"RESERVED": "reserved_gpu_hours", "FREE": "unallocated_gpu_hours"}
+"""Columns that are left out where nothing is in them."""
+_PARTS = {
+    "SETTLED": "settled_gpu_hours",
+    "RUNNING": "running_gpu_hours",
+    "COMMITTED": "committed_gpu_hours",
+    **_RARE,
+}
 
 
-def _parts(parts: PartsView) -> list[str]:
-    return [
-        amount(value)
-        for value in (
-            parts.settled_gpu_hours,
-            parts.running_gpu_hours,
-            parts.committed_gpu_hours,
-            parts.reserved_gpu_hours,
-            parts.unallocated_gpu_hours,
-        )
-    ]
+def _heads(one: StatementView) -> list[str]:
+    return [head for head, field in _PARTS.items() if head not in _RARE or getattr(one, field)]
+
+
+def _parts(parts: PartsView, one: StatementView) -> list[str]:
+    return [amount(getattr(parts, _PARTS[head])) for head in _heads(one)]
 
 
 def _children(one: StatementView) -> Table:
-    heads = ("BUDGET", *_PARTS, "OWED", "LEFT", "RATIO")
+    heads = ("BUDGET", *_heads(one), "OWED", "LEFT", "RATIO")
     made = render.table(*heads, right=heads[1:])
     for child in one.children:
         name = child.path.rpartition("/")[2]
         name = f"{name} (is no more)" if child.gone else name
         owed = ["-", "-"] if child.gone else [amount(child.entitled_gpu_hours), amount(child.left_gpu_hours)]
-        if child.implicit and not (child.entitled_gpu_hours or any(_values(child))):
+        if child.implicit and not (child.entitled_gpu_hours or any(getattr(child, field) for field in _PARTS.values())):
             continue
-        made.add_row(escape(name), *_parts(child), *owed, render.ratio(child.ratio))
+        made.add_row(escape(name), *_parts(child, one), *owed, render.ratio(child.ratio))
     return made
 
 
-def _values(parts: PartsView) -> Sequence[float]:
-    return [value for name, value in parts.model_dump().items() if name in PartsView.model_fields]
-
-
 def _people(one: StatementView) -> Table:
-    heads = ("WHO", *_PARTS, "OF ALL")
+    heads = ("WHO", *_heads(one), "OF ALL")
     made = render.table(*heads, right=heads[1:])
     for person in one.people:
-        made.add_row(escape(person.user), *_parts(person), _share(person, one))
+        made.add_row(escape(person.user), *_parts(person, one), _share(person, one))
     if not one.people:
-        made.add_row("nobody", *["-"] * len(_PARTS), "-")
+        made.add_row("nobody", *["-"] * (len(heads) - 1))
     return made
 
 
 def _jobs(one: StatementView) -> Table:
-    heads = ("JOB", "NAME", "WHO", "BUDGET", *_PARTS, "OF ALL")
-    made = render.table(*heads, right=(*_PARTS, "OF ALL"))
+    heads = ("JOB", "NAME", "WHO", "BUDGET", *_heads(one), "OF ALL")
+    made = render.table(*heads, right=heads[4:])
     for job in one.jobs:
         made.add_row(
-            job.label, escape(job.name or "-"), escape(job.user), escape(job.budget), *_parts(job), _share(job, one)
+            job.label,
+            escape(job.name or "-"),
+            escape(job.user),
+            escape(job.budget),
+            *_parts(job, one),
+            _share(job, one),
         )
     return made
 
@@ -238,10 +240,5 @@ def _share(parts: PartsView, of: PartsView) -> str:
 
 
 def _total(parts: PartsView) -> float:
-    charged: Iterable[float] = (
-        parts.settled_gpu_hours,
-        parts.running_gpu_hours,
-        parts.committed_gpu_hours,
-        parts.reserved_gpu_hours,
-    )
-    return sum(charged)
+    charged = parts.settled_gpu_hours + parts.running_gpu_hours
+    return charged + parts.committed_gpu_hours + parts.reserved_gpu_hours
