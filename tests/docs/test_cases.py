@@ -12,7 +12,7 @@ import pytest
 from pages import ROOT, blocks, prose, text_of
 
 CASES = ROOT / "docs/cases"
-PAGES = ("docs/concepts.md", "docs/operator.md")
+PAGES = ("docs/concepts.md", "docs/operator.md", "docs/balance.md")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _MARKED = re.compile(r"<!-- numbers: (\S+) -->(.*?)<!-- end -->", re.DOTALL)
 _HEAD = re.compile(r"^== (\S+)$", re.MULTILINE)
@@ -21,8 +21,10 @@ _HEAD = re.compile(r"^== (\S+)$", re.MULTILINE)
 @cache
 def recorded() -> dict[str, str]:
     """Output by case: of the runs that a script repeats, and of the one of the demo (without its raw record)."""
-    parts = _HEAD.split((CASES / "run-cases.txt").read_text("utf-8"))[1:]
-    found = dict(zip(parts[::2], parts[1::2], strict=True))
+    found: dict[str, str] = {}
+    for name in ("run-cases.txt", "balance.txt"):
+        parts = _HEAD.split((CASES / name).read_text("utf-8"))[1:]
+        found |= dict(zip(parts[::2], parts[1::2], strict=True))
     found["demo-run"] = re.split(r"^=+$", (CASES / "demo-run.txt").read_text("utf-8"), flags=re.MULTILINE)[0]
     return found
 
@@ -40,6 +42,17 @@ def test_the_cases_come_out_as_recorded(tmp_path_factory: pytest.TempPathFactory
     assert done.stdout == (CASES / "run-cases.txt").read_text("utf-8")
     pictures = {path.name: path.read_text("utf-8") for path in CASES.glob("*.svg")}
     assert {path.name: path.read_text("utf-8") for path in directory.glob("*.svg")} == pictures
+
+
+def test_the_statements_come_out_as_recorded() -> None:
+    done = subprocess.run(
+        [sys.executable, CASES / "run_balance.py"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"},
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    )
+    assert done.stdout == (CASES / "balance.txt").read_text("utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -19,9 +19,8 @@ from tenure.reports.charts.style import (
     clock,
     picture,
     time_axis,
-    title,
 )
-from tenure.units import format_duration
+from tenure.units import format_duration, format_time
 
 _WIDTH, _HEIGHT = 760, 240
 _OTHERS = "others"
@@ -32,14 +31,23 @@ _LINES = {_LEFT: BLUE, _GOING_ON: ORANGE, _BACK: GREY}
 def chart(view: BalanceView) -> Spec:
     """The Vega-Lite specification, two panels for each cluster. Times are shown in UTC."""
     panels: list[Any] = []
-    rows: dict[str, list[Datum]] = {}
+    rows: dict[str, list[Datum]] = {"zero": [{"y": 0}]}
     for i, (cluster, one) in enumerate(view.clusters.items()):
         named = f"{view.path} on {cluster}"
         rows |= {f"used{i}": _used(one), f"owed{i}": _owed(one), f"points{i}": _points(one)}
         panels.append(_days(one, i, named, view.lookback_ms))
         panels.append(_curve(i, view))
-    whole = alt.vconcat(*panels, spacing=64, bounds="flush").resolve_scale(color="independent", x="independent")
+    whole = alt.vconcat(*panels, spacing=24).resolve_scale(color="independent", x="independent")
     return picture("balance", "Balance", "", whole, rows).spec
+
+
+def _heading(text: str, more: str) -> alt.TitleParams:
+    """A title that begins where the panel does."""
+    return alt.TitleParams(text, subtitle=more, frame="group")
+
+
+def _day_of(at: int) -> str:
+    return format_time(at)[5:16].replace("T", " ")
 
 
 def _people(one: StatementView) -> list[str]:
@@ -60,14 +68,14 @@ def _used(one: StatementView) -> list[Datum]:
         for user, hours in day.people.items():
             sums[user if user in sums else _OTHERS] += hours
         found += [
-            {"day": clock(day.start), "who": user, "n": known.index(user), "hours": round(hours, 3)}
+            {"day": _day_of(day.start), "who": user, "n": known.index(user), "hours": round(hours, 3)}
             for user, hours in sums.items()
         ]
     return found
 
 
 def _owed(one: StatementView) -> list[Datum]:
-    return [{"day": clock(day.start), "hours": round(day.entitled_gpu_hours, 3)} for day in one.days]
+    return [{"day": _day_of(day.start), "hours": round(day.entitled_gpu_hours, 3)} for day in one.days]
 
 
 def _points(one: StatementView) -> list[Datum]:
@@ -103,7 +111,7 @@ def _days(one: StatementView, number: int, named: str, lookback: int) -> Any:
     )
     length = format_duration(one.days[0].end - one.days[0].start) if one.days else ""
     what = f"Charged in the last {format_duration(lookback)}, {length} a bar from the time below it (UTC), by person"
-    heading = title(named, f"{what}; the red line is what was owed")
+    heading = _heading(named, f"{what}; the red line is what was owed")
     return (bars + owed).properties(width=_WIDTH, height=_HEIGHT, title=heading)
 
 
@@ -120,8 +128,8 @@ def _curve(number: int, view: BalanceView) -> Any:
             ),
         )
     )
-    zero = alt.Chart(alt.Data(values=[{"y": 0}])).mark_rule(color=RED).encode(alt.Y("y:Q"))
-    heading = title(
+    zero = alt.Chart(alt.NamedData("zero")).mark_rule(color=RED).encode(alt.Y("y:Q"))
+    heading = _heading(
         f"If nothing new is charged, from {clock(view.at)} on",
         "What comes back as old usage leaves the window, and what is left; below the red line it is over",
     )

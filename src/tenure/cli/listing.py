@@ -182,6 +182,7 @@ def budgets(
         console.print(render.budget_table(found, name, everything=all))
     console.print("[dim]USED, COMMITTED, OWED: GPU-hours over the lookback; RATIO: (used + committed) / owed[/]")
     console.print("[dim]COMMITTED: promised to what claims, starts and runs, and to what holds a reservation[/]")
+    console.print("[dim]tenure balance BUDGET: what is left of one, when time comes back, and who used what[/]")
 
 
 def hosts(
