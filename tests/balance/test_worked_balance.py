@@ -127,6 +127,34 @@ def test_what_protection_is_left_counts_when_it_is_told_when_a_budget_is_back() 
     assert made.back_at == T0 + WEEK + 22 * HOUR and made.back_at_going_on is None
 
 
+def test_the_first_moment_counts_even_if_it_does_not_last() -> None:
+    """Its share falls from 4 to 2 GPUs, so 2 GPU-hours fewer are owed with each hour of the week to come.
+
+    48 too many are used. The first 10 h of 8 GPUs leave at once: 6 an hour, so 8 h suffice; then it falls behind again.
+    """
+    world = World(hosts(1))
+    ran(world, 10 * HOUR)
+    go_to(world, T0 + 60 * HOUR)
+    ran(world, 80 * HOUR)
+    go_to(world, T0 + WEEK)
+    world.configure(QUARTER)
+    made = told(world)
+    assert gpu_hours(made.left) == -48
+    assert made.back_at == world.now + 8 * HOUR
+    outlook = Outlook(made.facts)
+    assert outlook.left(world.now + 12 * HOUR) > 0 > outlook.left(world.now + 40 * HOUR)
+
+
+def test_what_is_being_stopped_does_not_go_on() -> None:
+    world = World(hosts(1), QUARTER, auto_release=False)
+    job = world.submit("lab/a", 8)
+    go_to(world, T0 + 60 * HOUR)
+    world.cancel(job)
+    made = told(world)
+    assert [one.stopping for one in made.facts.going] == [True]
+    assert made.back_at == made.back_at_going_on == T0 + WEEK + 18 * HOUR
+
+
 def test_an_hour_that_was_credited_does_not_come_back() -> None:
     world = World(hosts(2))
     job = world.submit("lab/a", 8, min_runtime=2 * HOUR)
@@ -228,6 +256,32 @@ def test_what_lapses_is_no_more_than_what_is_left() -> None:
     made = told(world)
     assert gpu_hours(made.entitled) == 672 and gpu_hours(made.left) == 48
     assert gpu_hours(made.days[0].unused) == 96 and gpu_hours(made.lapses) == 48
+
+
+@pytest.mark.parametrize("min_runtime", [HOUR, 0])
+def test_spans_that_were_written_since_it_was_gathered_are_not_counted_twice(min_runtime: int) -> None:
+    world = World(hosts(1))
+    job = world.submit("lab/a", 8, min_runtime=min_runtime)
+    go_to(world, T0 + 2 * HOUR)
+    facts = told(world).facts
+    world.finish(job)
+    ran(world, HOUR)
+    closed = [span for _, span in world.spans]
+    assert len(closed) == 2
+    (part,) = balance.jobs(facts, closed)
+    assert part.parts == facts.parts and part.job_id == job
+
+
+def test_a_claim_is_committed_before_it_holds_anything() -> None:
+    world = World(hosts(1), auto_up=False)
+    world.submit("lab/b", 8, min_runtime=0)
+    world.submit("lab/a", 8, min_runtime=2 * HOUR)
+    parts = [told(world).facts.parts]
+    world.advance(MINUTE)
+    parts.append(told(world).facts.parts)
+    assert [gpu_hours(one.committed) for one in parts] == [16, 16]
+    assert parts[0].running == 0 < parts[1].running
+    assert [gpu_hours(one.parts.committed) for one in balance.jobs(told(world).facts, ())] == [16]
 
 
 def test_free_time_is_counted_apart() -> None:

@@ -254,7 +254,6 @@ def _entitled(ledger: Ledger, account: Account, since: int, today: int, future: 
         return made
     if since < first and account.created == first:
         made.set(since, today)
-        made.set(first, 0)
     times, _, rates = account.entitled.since(since)
     for at, rate in zip(times, rates, strict=True):
         made.set(max(at, since), rate)
