@@ -5,7 +5,8 @@ Copying takes the engine's lock for a moment; whatever is asked of the copy afte
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tenure.balance.parts import NOTHING, Parts, below, parts_of
@@ -117,12 +118,8 @@ def gather(state: State, cluster_name: str, path: str, now: int) -> Facts:
     account = ledger.accounts[path]
     going = tuple(_going(state, cluster, path, Kind.CHARGED, now))
     promised = tuple(_promised(state, cluster, path, now))
-    people: dict[str, list[Account]] = {}
-    for (leaf, user), theirs in ledger.people.items():
-        if below(leaf, path):
-            people.setdefault(user, []).append(theirs)
     days = tuple(days_of(since, now))
-    of_people = {user: _of_person(user, accounts, going, promised, since, now) for user, accounts in people.items()}
+    daily = _daily(ledger, path, days)
     return Facts(
         path=path,
         cluster=cluster_name,
@@ -146,12 +143,8 @@ def gather(state: State, cluster_name: str, path: str, now: int) -> Facts:
         free=tuple(_going(state, cluster, path, Kind.UNALLOCATED, now)),
         promised=promised,
         days=days,
-        people={user: parts for user, parts in sorted(of_people.items()) if parts != NOTHING},
-        daily={
-            user: tuple(sum(one.usage(Kind.CHARGED, a, b) for one in people[user]) for a, b in days)
-            for user, parts in sorted(of_people.items())
-            if parts.used
-        },
+        people=_people(ledger, path, daily, going, promised, since, now),
+        daily=daily,
         children=tuple(children_of(ledger, standing, path, going, promised, since)),
     )
 
@@ -205,21 +198,55 @@ def _worth(attempt: Attempt, now: int) -> int:
     return attempt.amount * attempt.min_runtime if attempt.running_since is None else 0
 
 
-def _of_person(
-    user: str, accounts: list[Account], going: tuple[Going, ...], promised: tuple[Promised, ...], since: int, now: int
-) -> Parts:
-    running = sum(one.charged(since, now) for one in going if one.user == user)
-    reserved = sum(one.worth for one in promised if one.reserved and one.user == user)
-    return parts_of(accounts, running, reserved, since, now)
+def _daily(ledger: Ledger, path: str, days: Sequence[tuple[int, int]]) -> dict[str, tuple[int, ...]]:
+    """What each person was charged on each of the days, which follow each other; of those who were charged at all."""
+    since, bounds = days[0][0], [start for start, _ in days] + [days[-1][1]]
+    sums: dict[str, list[int]] = {}
+    for (leaf, user), account in ledger.people.items():
+        used = account.used[Kind.CHARGED]
+        if not below(leaf, path) or not used.times or (used.times[-1] <= since and not used.rate):
+            continue
+        read = [used.cumulative(at) for at in bounds]
+        theirs = sums.setdefault(user, [0] * len(days))
+        for i, (start, end) in enumerate(days):
+            theirs[i] += read[i + 1] - read[i]
+            for c_start, c_end, amount in account.credits:
+                theirs[i] -= amount * max(0, min(c_end, end) - max(c_start, start))
+    return {user: tuple(theirs) for user, theirs in sorted(sums.items()) if any(theirs)}
+
+
+def _people(
+    ledger: Ledger,
+    path: str,
+    daily: Mapping[str, Sequence[int]],
+    going: Iterable[Going],
+    promised: Iterable[Promised],
+    since: int,
+    now: int,
+) -> dict[str, Parts]:
+    """The parts of each person who has any: the days are the whole window."""
+    running, committed, reserved, free = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    for one in going:
+        running[one.user] += one.charged(since, now)
+    for promise in promised:
+        (reserved if promise.reserved else committed)[promise.user] += promise.worth
+    for (leaf, user), account in ledger.people.items():
+        used = account.used[Kind.UNALLOCATED]
+        if used.times and below(leaf, path):
+            free[user] += used.window(since, now)
+    found = {
+        user: Parts(
+            sum(daily.get(user, ())) - running[user], running[user], committed[user], reserved[user], free[user]
+        )
+        for user in sorted({*daily, *running, *committed, *reserved, *free})
+    }
+    return {user: parts for user, parts in found.items() if parts != NOTHING}
 
 
 def _charged(account: Account, since: int) -> Series:
-    """Charged usage from ``since`` on, less credits."""
+    """Charged usage from ``since`` on, less credits. Before that it may begin with some more."""
     made = Series()
-    made.change(since, 0)
-    times, _, rates = account.used[Kind.CHARGED].since(since)
-    for at, rate in zip(times, rates, strict=True):
-        made.set(max(at, since), rate)
+    made.times, made.cums, made.rates = account.used[Kind.CHARGED].since(since)
     for start, end, amount in account.credits:
         if end > since:
             made.change(max(start, since), -amount)

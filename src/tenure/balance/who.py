@@ -78,33 +78,56 @@ def jobs(facts: Facts, closed: Iterable[Span | SpanRow]) -> list[JobPart]:
     ``closed``: at least the closed spans of this cluster that end inside the window. Some may have been written since
     ``facts`` were gathered: what was running then is not counted as settled.
     """
-    found: dict[int, JobPart] = {}
-
-    def add(job_id: int, user: str, leaf: str, parts: Parts) -> None:
-        known = found.get(job_id)
-        found[job_id] = JobPart(job_id, user, leaf, parts if known is None else known.parts + parts)
-
+    sums: dict[int, _Sums] = {}
     open_since = {one.attempt_id: one.since for one in (*facts.going, *facts.free)}
     for span in closed:
-        worth = span.amount * max(0, min(span.end, facts.now) - max(span.start, facts.since))
+        worth = span.amount * (min(span.end, facts.now) - max(span.start, facts.since))
         before = facts.first_record is not None and span.start < facts.first_record  # of a cluster of this name
         since_then = span.start >= open_since.get(span.attempt_id, facts.now)
-        if not worth or before or since_then or not below(span.leaf, facts.path):
+        if worth <= 0 or before or since_then or not below(span.leaf, facts.path):
             continue
+        theirs = _of(sums, job_of(span.attempt_id), span.user, span.leaf)
         if span.kind == Kind.UNALLOCATED:
-            parts = Parts(unallocated=worth)
+            theirs.unallocated += worth
         else:
-            parts = Parts(settled=worth if span.kind == Kind.CHARGED else -worth)
-        add(job_of(span.attempt_id), span.user, span.leaf, parts)
+            theirs.settled += worth if span.kind == Kind.CHARGED else -worth
     for one in facts.going:
-        add(job_of(one.attempt_id), one.user, one.leaf, Parts(running=one.charged(facts.since, facts.now)))
+        _of(sums, job_of(one.attempt_id), one.user, one.leaf).running += one.charged(facts.since, facts.now)
     for one in facts.free:
-        add(job_of(one.attempt_id), one.user, one.leaf, Parts(unallocated=one.charged(facts.since, facts.now)))
+        _of(sums, job_of(one.attempt_id), one.user, one.leaf).unallocated += one.charged(facts.since, facts.now)
     for promise in facts.promised:
-        parts = Parts(reserved=promise.worth) if promise.reserved else Parts(committed=promise.worth)
-        add(promise.job_id, promise.user, promise.leaf, parts)
-    used = (part for part in found.values() if part.parts != NOTHING)
+        theirs = _of(sums, promise.job_id, promise.user, promise.leaf)
+        if promise.reserved:
+            theirs.reserved += promise.worth
+        else:
+            theirs.committed += promise.worth
+    found = (
+        JobPart(job_id, s.user, s.leaf, Parts(s.settled, s.running, s.committed, s.reserved, s.unallocated))
+        for job_id, s in sums.items()
+    )
+    used = (part for part in found if part.parts != NOTHING)
     return sorted(used, key=lambda part: (-part.parts.total, -part.parts.unallocated, part.job_id))
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Parts of one job that are being added up: many spans are read."""
+
+    user: str
+    leaf: str
+    settled: int = 0
+    running: int = 0
+    committed: int = 0
+    reserved: int = 0
+    unallocated: int = 0
+
+
+def _of(sums: dict[int, _Sums], job_id: int, user: str, leaf: str) -> _Sums:
+    known = sums.get(job_id)
+    if known is None:
+        known = sums[job_id] = _Sums(user, leaf)
+    known.leaf = leaf
+    return known
 
 
 def job_of(attempt_id: str) -> int:
