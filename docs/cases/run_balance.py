@@ -1,7 +1,7 @@
 """The example of ``docs/balance.md``: ten days of a small lab, and the statements of two of its budgets.
 
 ``python docs/cases/run_balance.py`` prints what the page quotes; with ``--write`` it also writes that as
-``balance.txt``, and the picture, next to this file. Same code, same output, to the byte (but for the picture).
+``balance.txt`` next to this file, and the picture. Same code, same output, to the byte (but for the picture).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def main(arguments: list[str]) -> None:
     print(text, end="")
     if arguments[:1] == ["--write"]:
         (HERE / "balance.txt").write_text(text, "utf-8")
-        (HERE / "balance.svg").write_text(pictures.svg(chart(over)), "utf-8")
+        (HERE.parent / "figures/balance.svg").write_text(pictures.svg(chart(over)), "utf-8")
 
 
 if __name__ == "__main__":
