@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -34,11 +34,11 @@ def show(console: Console, view: BalanceView, *, brief: bool = False, person: st
             console.print(_days(one, view))
             if one.children:
                 console.print()
-                console.print(_children(one))
+                console.print(_children(one, view.path))
             console.print()
             console.print(_people(one))
             console.print()
-            console.print(_jobs(one))
+            console.print(_jobs(one, view.path))
             if one.other_jobs:
                 whose = f" of {escape(person)}" if person is not None else ""
                 console.print(f"[dim]and {one.other_jobs} more{whose}: --jobs N[/]")
@@ -146,31 +146,43 @@ def _at(at: int, now: int) -> str:
 def _days(one: StatementView, view: BalanceView) -> Table:
     """Day by day: what was owed and used, which comes back when the day leaves the window."""
     other = any(day.left_gpu_hours != day.left_going_on_gpu_hours for day in one.days)
-    heads = [
-        "FROM",
-        "OWED",
-        "USED",
-        "UNUSED",
-        "COMES BACK BY",
-        "LEFT THEN",
-        *(["IF WHAT RUNS GOES ON"] if other else []),
-    ]
-    made = render.table(*heads, right=[head for head in heads if head not in ("FROM", "COMES BACK BY")])
+    begins, back = "FROM", "BACK BY"
+    clock = _one_clock(one.days)
+    if clock is not None:  # said once, in the heading
+        begins, back = f"DAY FROM {clock}", f"BACK BY {clock}"
+    heads = [begins, "OWED", "USED", "UNUSED", back, "LEFT THEN", *(["IF IT RUNS ON"] if other else [])]
+    made = render.table(*heads, right=[head for head in heads if head not in (begins, back)])
     for day in one.days:
-        made.add_row(*_day(day, view.at, other=other))
+        made.add_row(
+            _moment(day.start, view.at, clock),
+            amount(day.entitled_gpu_hours),
+            amount(day.used_gpu_hours),
+            _signed(day.unused_gpu_hours),
+            _moment(day.leaves_by, view.at, clock),
+            _signed(day.left_gpu_hours),
+            *([_signed(day.left_going_on_gpu_hours)] if other else []),
+        )
+    return _whole_numbers(made)
+
+
+def _one_clock(days: Sequence[DayView]) -> str | None:
+    """The time of the day at which all of them begin and leave here; None when that differs."""
+    at = {time.strftime("%H:%M", time.localtime(at / 1000)) for day in days for at in (day.start, day.leaves_by)}
+    return at.pop() if len(at) == 1 and all(day.end - day.start >= DAY for day in days) else None
+
+
+def _moment(at: int, now: int, clock: str | None) -> str:
+    """``when`` without the time that is in the heading."""
+    text = when(at, now)
+    return text if clock is None else text.removesuffix(clock).rstrip()
+
+
+def _whole_numbers(made: Table) -> Table:
+    """Where the terminal is too narrow, names are folded, and numbers are never cut off."""
+    for column in made.columns:
+        if column.justify == "right":
+            column.min_width = max(len(str(text)) for text in (column.header, *column.cells))
     return made
-
-
-def _day(day: DayView, now: int, *, other: bool) -> list[Text]:
-    row = [
-        Text(when(day.start, now)),
-        Text(amount(day.entitled_gpu_hours)),
-        Text(amount(day.used_gpu_hours)),
-        _signed(day.unused_gpu_hours),
-        Text(when(day.leaves_by, now)),
-        _signed(day.left_gpu_hours),
-    ]
-    return row + ([_signed(day.left_going_on_gpu_hours)] if other else [])
 
 
 def _signed(value: float) -> Text:
@@ -195,42 +207,46 @@ def _parts(parts: PartsView, one: StatementView) -> list[str]:
     return [amount(getattr(parts, _PARTS[head])) for head in _heads(one)]
 
 
-def _children(one: StatementView) -> Table:
+def _children(one: StatementView, path: str) -> Table:
     heads = ("BUDGET", *_heads(one), "OWED", "LEFT", "RATIO")
-    made = render.table(*heads, right=heads[1:])
+    made = render.table(*heads, right=heads[1:], fold=heads[:1])
     for child in one.children:
         name = child.path.rpartition("/")[2]
-        name = f"{name} (is no more)" if child.gone else name
+        if child.gone:
+            name = "(before it had children)" if child.path == path else f"{name} (is no more)"
         owed = ["-", "-"] if child.gone else [amount(child.entitled_gpu_hours), amount(child.left_gpu_hours)]
         if child.implicit and not (child.entitled_gpu_hours or any(getattr(child, field) for field in _PARTS.values())):
             continue
         made.add_row(escape(name), *_parts(child, one), *owed, render.ratio(child.ratio))
-    return made
+    return _whole_numbers(made)
 
 
 def _people(one: StatementView) -> Table:
     heads = ("WHO", *_heads(one), "OF ALL")
-    made = render.table(*heads, right=heads[1:])
+    made = render.table(*heads, right=heads[1:], fold=heads[:1])
     for person in one.people:
         made.add_row(escape(person.user), *_parts(person, one), _share(person, one))
     if not one.people:
         made.add_row("nobody", *["-"] * (len(heads) - 1))
-    return made
+    return _whole_numbers(made)
 
 
-def _jobs(one: StatementView) -> Table:
-    heads = ("JOB", "NAME", "WHO", "BUDGET", *_heads(one), "OF ALL")
-    made = render.table(*heads, right=heads[4:])
+def _jobs(one: StatementView, path: str) -> Table:
+    """The largest jobs; where there are children their budgets as seen from ``path``."""
+    names = ["JOB", "NAME", "WHO", *(["BUDGET"] if one.children else [])]
+    numbers = [*_heads(one), "OF ALL"]
+    made = render.table(*names, *numbers, right=numbers, fold=names[1:])
     for job in one.jobs:
+        below = escape("-" if job.budget == path else job.budget.removeprefix(f"{path}/"))
         made.add_row(
             job.label,
             escape(job.name or "-"),
             escape(job.user),
-            escape(job.budget),
+            *([below] if one.children else []),
             *_parts(job, one),
             _share(job, one),
         )
-    return made
+    return _whole_numbers(made)
 
 
 def _share(parts: PartsView, of: PartsView) -> str:
