@@ -166,6 +166,7 @@ def test_every_request_of_the_api_has_a_method(shared: Api) -> None:
         config = client.config()
         files = (config.clusters.name, config.clusters.text), (config.budgets.name, config.budgets.text)
         assert not client.apply(*files, dry_run=True).applied
+        assert client.balance("lab").path == "lab"
         assert len(client.budgets()) > 3 and len(client.hosts()) == 4 and client.status().seq > 0
         assert client.decisions(0).items and client.evictions().items and client.audit()
         client.changes(0)
