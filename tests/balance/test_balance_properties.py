@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_properties import KINDS, STEPS, Chaos, Command, commands
 
+from support.chaos import KINDS, STEPS, Chaos, Command, commands
 from support.statements import entitled, entries, parts, under
 from tenure import balance
 from tenure.balance import Facts, Outlook, Parts
