@@ -186,6 +186,18 @@ def format_gpu_hours(amount_ms: int, digits: int = 1) -> str:
     return _rounded(amount_ms, GPU * HOUR, digits)
 
 
+def format_gpu_time(amount_ms: int) -> str:
+    """``1.6 GPU-hours``, below one of them ``12 GPU-minutes``, from thousandths of a GPU x ms; rounded."""
+    for unit, size, digits in (("hours", HOUR, 1), ("minutes", MINUTE, 0)):
+        if abs(amount_ms) >= GPU * size:
+            return _counted(_rounded(amount_ms, GPU * size, digits), unit)
+    return _counted(_rounded(amount_ms, GPU * SECOND, 0), "seconds")
+
+
+def _counted(number: str, unit: str) -> str:
+    return f"{number} GPU-{unit.removesuffix('s') if number == '1' else unit}"
+
+
 def format_ratio(numerator: int, denominator: int, digits: int = 2) -> str:
     """``0.98``; ``-`` where there is nothing to compare with."""
     return _rounded(numerator, denominator, digits) if denominator else "-"
@@ -242,6 +254,23 @@ def parse_time(text: str) -> int:
     if not 0 <= value <= _LAST_TIME:
         raise UnitError(text, "times start in 1970 and end in 9999")
     return value
+
+
+def parse_moment(text: str, now: int) -> int:
+    """Milliseconds since the epoch of an RFC 3339 time, or of a duration before ``now``: ``2h30m``, ``3d ago``.
+
+    Raises UnitError, also when that is before 1970.
+    """
+    try:
+        before = now - parse_duration(text.strip().removesuffix("ago"))
+    except UnitError:
+        try:
+            return parse_time(text)
+        except UnitError as error:
+            raise UnitError(text, f"write 2h or 3d for so long ago, or {error.fix}") from error
+    if before < 0:
+        raise UnitError(text, "times start in 1970")
+    return before
 
 
 def format_time(ms: int) -> str:

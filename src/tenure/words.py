@@ -120,6 +120,24 @@ TEMPLATES: dict[Reason, str] = {
     Reason.CLUSTER_IN_USE: "The configuration would take a cluster from under a job.",
 }
 
+CAUSES: dict[Reason, str] = {
+    Reason.EVICTED_STANDING: "[{first}|another budget] comes first[ (usage ratio {first_ratio_ppm:ratio} against "
+    "{second_ratio_ppm:ratio} of {second}; over the last day {first_recent_ppm:ratio} against "
+    "{second_recent_ppm:ratio})]",
+    Reason.EVICTED_PRIORITY: "that job has the higher priority in the same budget"
+    "[ ({gainer_priority} against {victim_priority})]",
+    Reason.EVICTED_LEVEL: "that job has the higher priority[ ({gainer_priority} against {victim_priority})]",
+    Reason.EVICTED_UNALLOCATED: "it ran unallocated, and charged jobs come first",
+    Reason.EVICTED_RESERVED: "its hosts were held for that job[ since {made_at:time}]",
+    Reason.EVICTED_HEADROOM: "its host is kept for short contracts[, which needed {wanted} GPUs]",
+    Reason.EVICTED_MOVED: "there was a place for it elsewhere[, and that job gained {gained:gpu_hours} GPU-hours, "
+    "where {lost:gpu_hours} were lost]",
+    Reason.EVICTED_DRAIN: "its host[ {host}] was draining[ ({why})]",
+    Reason.EVICTED_BY_PERSON: "[{by}|a person] wanted it so[ ({why})]",
+    Reason.HOST_FAILED: "its host[ {host}] failed[ ({why})]",
+}
+"""What follows the word "because" when an eviction is told: templates as above."""
+
 _PART = re.compile(r"\[([^][]*)\]")
 _PLACE = re.compile(r"\{(\w+)(?::(\w+))?\}")
 
@@ -136,6 +154,15 @@ def sentence(because: Because) -> str:
 def phrase(reason: Reason, numbers: Mapping[str, Number]) -> str:
     """``sentence`` for a reason and its numbers apart."""
     return _PART.sub(lambda part: _part(part[1], numbers), TEMPLATES[reason])
+
+
+def cause(because: Because) -> str:
+    """Why an eviction was allowed, as what follows "because"; for other reasons their sentence, inside another one."""
+    template = CAUSES.get(because.reason)
+    if template is not None:
+        return _PART.sub(lambda part: _part(part[1], because.numbers), template)
+    plain = sentence(because).removesuffix(".")
+    return plain[:1].lower() + plain[1:]
 
 
 def title(reason: Reason) -> str:

@@ -108,13 +108,9 @@ def since_of(text: str | None) -> str | None:
     if text is None:
         return None
     try:
-        return units.format_time(render.now_ms() - units.parse_duration(text.removesuffix("ago").strip()))
-    except units.UnitError:
-        pass
-    try:
-        return units.format_time(units.parse_time(text))
+        return units.format_time(units.parse_moment(text, render.now_ms()))
     except units.UnitError as error:
-        raise CliError(f"since = {error.value}: write 2h, 3d, or {error.fix}") from error
+        raise CliError(f"since = {error.value}: {error.fix}") from error
 
 
 def _watch(client: Client, jobs: Callable[[], list[JobView]], json: bool) -> None:

@@ -1,7 +1,8 @@
 """Why a live job is where it is, with the arithmetic: pure functions over a state of the core.
 
-``answer(state, job)`` says it as frozen records. Nothing here reads a clock or a store, or changes the state: every
-number is as of ``state.now``, and standings are those that the next pass would begin with.
+``answer(state, job)`` says it as frozen records. Nothing here reads a clock or changes the state: every number is as of
+``state.now``, and standings are those that the next pass would begin with. ``story`` reads the store besides, for what
+has happened to a job so far.
 """
 
 from __future__ import annotations

@@ -1,0 +1,152 @@
+"""The scheduler's state as it was at a past moment: from the store alone, never from what is running."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heapify
+
+from tenure import units
+from tenure.core import pickling, scheduler
+from tenure.core.reasons import Reason, Refusal
+from tenure.core.state import Due, State
+from tenure.engine import record, recovery
+from tenure.store.store import Store
+
+pickling.register()
+
+KEPT = 4
+"""States that are kept, so that to look around a moment costs little."""
+PATIENCE_S = 20.0
+"""How long one waits for another's look at the past."""
+DECIDED = frozenset({Due.START_TIMEOUT, Due.TIMEOUT, Due.RELEASE_BY})
+"""Due times from which something follows that is recorded."""
+
+Progress = Callable[[int, int], None]
+"""Called with the batches that have been repeated, and how many there are to repeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A state at ``now``, pickled, so that nobody can change it."""
+
+    now: int
+    state: bytes
+
+
+class Past:
+    """Past states of one store. Methods may be called from any thread; one at a time reads."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._turn = threading.Lock()
+        self._known: OrderedDict[int, _Known] = OrderedDict()
+        """Batch -> the state after it. The last used comes last."""
+
+    def state_at(self, at: int, now: int, progress: Progress | None = None) -> State:
+        """The state at ``at`` ms, to look at: after the last batch of then or before, with the time that passed since.
+
+        ``now``: engine time. Raises Refusal for a moment that has not come, or that is before the kept log, and
+        TimeoutError when others have been looking at the past for ``PATIENCE_S``.
+        """
+        if at > now:
+            fix = f"that has not come yet: it is {units.format_time(now)}; leave it out for the present"
+            raise _refused(at, fix)
+        if not self._turn.acquire(timeout=PATIENCE_S):
+            raise TimeoutError("others are looking at the past; one can at a time")
+        try:
+            state = self._read(at, progress or _quiet)
+        finally:
+            self._turn.release()
+        let_time_pass(state, at)
+        return state
+
+    def _read(self, at: int, progress: Progress) -> State:
+        """The state after the newest batch at or before ``at``."""
+        kept = self.store.kept_since()
+        if kept is None or at < kept:
+            raise self._not_kept(at)
+        found = self.store.snapshot_at(at)
+        base = found[0] if found is not None else 0
+        last = max(self.store.seq_at(at), base)
+        recalled = self._recall(base, last, at)
+        if recalled is not None and recalled[1] == last:
+            return recalled[0]
+        state, seq = recalled or self._load(found, at)
+        done, total = 0, last - seq
+        for row in self.store.batches(after=seq, limit=total):
+            if row.seq != seq + 1:
+                break
+            scheduler.redo(state, record.events_of(row), record.plans_of(row), row.at)
+            recovery.forget_changes(state)
+            seq, done = row.seq, done + 1
+            progress(done, total)
+        if seq != last:
+            raise self._not_kept(at)  # compacted since we began
+        return self._keep(seq, state)
+
+    def _recall(self, first: int, last: int, at: int) -> tuple[State, int] | None:
+        """The latest state that is known of these batches, and its batch."""
+        near = max(
+            (seq for seq, known in self._known.items() if first <= seq <= last and known.now <= at), default=None
+        )
+        if near is None:
+            return None
+        self._known.move_to_end(near)
+        return pickle.loads(self._known[near].state), near  # our own bytes
+
+    def _load(self, found: tuple[int, int, bytes] | None, at: int) -> tuple[State, int]:
+        """The state of a snapshot and its batch; before the first batch without one."""
+        loaded = recovery.from_snapshot(self.store, found)
+        kept = self.store.kept_since()
+        if found is not None and (kept is None or found[1] < kept):
+            raise self._not_kept(at)  # a compaction may have summed up spans before they were read
+        return loaded
+
+    def _keep(self, seq: int, state: State) -> State:
+        """Remember the state after a batch. A pass notes why jobs wait, which the log does not tell."""
+        plain = pickle.dumps(state)
+        result = scheduler.step(state, (), state.now)
+        if result.outcomes or result.plans:  # other rules decided then
+            state = pickle.loads(plain)  # our own bytes
+        else:
+            recovery.forget_changes(state)
+            plain = pickle.dumps(state)
+        self._known[seq] = _Known(state.now, plain)
+        self._known.move_to_end(seq)
+        if len(self._known) > KEPT:
+            self._known.popitem(last=False)
+        return state
+
+    def _not_kept(self, at: int) -> Refusal:
+        kept = self.store.kept_since()
+        if kept is None:
+            return _refused(at, "no history is kept that reaches back to then; leave it out for the present")
+        return _refused(at, f"history is kept from {units.format_time(kept)} on: ask for a moment since then")
+
+
+def let_time_pass(state: State, at: int) -> None:
+    """Bring ``state`` to ``at``: between two batches nothing happens but that protections, turns and waits end.
+
+    What else falls due was not decided yet, or the server was down: it stays due.
+    """
+    later = [timer for timer in state.timers if timer[0] <= at and timer[1] in DECIDED]
+    if later:
+        state.timers = [timer for timer in state.timers if timer[0] > at or timer[1] not in DECIDED]
+        heapify(state.timers)
+    scheduler.absorb(state, (), at)
+    recovery.forget_changes(state)
+    if later:
+        state.timers += later
+        heapify(state.timers)
+
+
+def _refused(at: int, fix: str) -> Refusal:
+    return Refusal(Reason.BAD_VALUE, "at", units.format_time(at), fix)
+
+
+def _quiet(_done: int, _total: int) -> None:
+    pass

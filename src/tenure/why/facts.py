@@ -1,0 +1,120 @@
+"""What the store keeps of one job, as of a moment: rows that were written later are taken back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from tenure.core import codec
+from tenure.core.decisions import Claim, Decision, Evict, Start, Stop, Stopping
+from tenure.core.events import AttemptExited, CheckpointReported
+from tenure.core.model import JobSpec, Slots
+from tenure.core.reasons import Because
+from tenure.store import AttemptRow, BatchRow, EvictionRow, JobRow, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Rows as of ``at``. ``evictions``: those that the job suffered; ``victims``: those that others suffered for it."""
+
+    at: int
+    job: JobRow
+    spec: JobSpec
+    attempts: tuple[AttemptRow, ...]
+    evictions: tuple[EvictionRow, ...]
+    victims: tuple[EvictionRow, ...]
+
+
+def read(store: Store, job_id: int, at: int) -> Facts | None:
+    """What was so at ``at`` ms; None for a job that is not kept, or was not submitted by then."""
+    job = store.job(job_id)
+    if job is None or job.submitted_at > at:
+        return None
+    if job.ended_at is not None and job.ended_at > at:
+        job = replace(job, ended_at=None, exit_code=None)
+    evictions = [row for row in reversed(store.evictions(limit=None, job_id=job_id)) if row.at <= at]
+    return Facts(
+        at,
+        job,
+        codec.record(JobSpec, json.loads(job.spec)),
+        tuple(_until(row, at) for row in store.attempts_of(job_id) if row.planned_at <= at),
+        tuple(row for row in evictions if row.job_id == job_id),
+        tuple(row for row in evictions if row.gainer == job_id),
+    )
+
+
+def _until(row: AttemptRow, at: int) -> AttemptRow:
+    """An attempt as it was at ``at``."""
+    if row.ended_at is not None and row.ended_at > at:
+        row = replace(row, ended_at=None, exit_codes="[]")
+    if row.running_at is not None and row.running_at > at:
+        row = replace(row, running_at=None, protected_until=None)
+    if row.started_at is not None and row.started_at > at:
+        row = replace(row, started_at=None)
+    return row
+
+
+def because_of(text: str) -> Because:
+    return codec.record(Because, json.loads(text))
+
+
+def rule_of(row: EvictionRow) -> Because:
+    """Why an eviction was allowed, with the numbers of then."""
+    return codec.record(Because, {"reason": row.reason, "numbers": json.loads(row.numbers)})
+
+
+def hosts_of(row: AttemptRow) -> tuple[str, ...]:
+    return tuple(sorted({slot.host for slot in _slots(row)}))
+
+
+def gpus_of(row: AttemptRow) -> int:
+    return sum(len(slot.gpus) for slot in _slots(row))
+
+
+def _slots(row: AttemptRow) -> tuple[Slots, ...]:
+    return codec.record(tuple[Slots, ...], json.loads(row.slots))
+
+
+def start_of(store: Store, row: AttemptRow) -> Start | Claim | None:
+    """The plan that an attempt began with; None when its batch is not kept."""
+    for batch in store.batches_at(row.planned_at):
+        for plan in _decisions(batch.plans):
+            if isinstance(plan, Start | Claim) and plan.attempt_id == row.id:
+                return plan
+    return None
+
+
+def order_of(store: Store, row: EvictionRow) -> Evict | None:
+    """The decision behind an eviction, with the times of the warning and the kill; None when it is not kept."""
+    batch = next(store.batches(after=row.seq - 1, limit=1), None)
+    if batch is None or batch.seq != row.seq:
+        return None
+    for decision in (*_decisions(batch.outcomes), *_decisions(batch.plans)):
+        found = decision.victims if isinstance(decision, Claim) else ()
+        if isinstance(decision, Stop | Stopping):
+            found = (decision.victim,)
+        for victim in found:
+            if victim.attempt_id == row.attempt_id and victim.because.reason.value == row.reason:
+                return victim
+    return None
+
+
+def saved_since(store: Store, row: EvictionRow) -> int:
+    """When the attempt reported a checkpoint last, after its eviction was decided; 0: it did not."""
+    saved = 0
+    for batch in store.batches_naming(row.attempt_id, row.seq):
+        for event in _events(batch):
+            if isinstance(event, CheckpointReported) and event.attempt_id == row.attempt_id:
+                saved = max(saved, event.at)
+            elif isinstance(event, AttemptExited) and event.attempt_id == row.attempt_id:
+                return saved
+    return saved
+
+
+def _events(batch: BatchRow) -> Iterable[object]:
+    return (codec.event(data) for data in json.loads(batch.events)["list"])
+
+
+def _decisions(text: str) -> list[Decision]:
+    return [codec.decision(data) for data in json.loads(text)]
