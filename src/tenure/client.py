@@ -40,6 +40,8 @@ from tenure.api.why_models import Why
 
 M = TypeVar("M", bound=BaseModel)
 MAX_WAIT_MS = 30_000
+_PAST_MS = 300_000
+"""How much longer than usual an answer about the past may take."""
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 3.0
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -114,9 +116,13 @@ class Client:
     def job(self, job_id: int) -> JobDetail:
         return self._call(JobDetail, "GET", f"/v1/jobs/{job_id}")
 
-    def why(self, job_id: int) -> Why:
-        """Why the job is where it is: one sentence, and the arithmetic behind it."""
-        return self._call(Why, "GET", f"/v1/jobs/{job_id}/why")
+    def why(self, job_id: int, *, at: str | None = None) -> Why:
+        """Why the job is where it is: one sentence, the arithmetic behind it, and its story so far.
+
+        ``at``: as it was then, RFC 3339, or so long ago: ``2h30m``. That may take the server some seconds.
+        """
+        wait_ms = 0 if at is None else _PAST_MS
+        return self._call(Why, "GET", f"/v1/jobs/{job_id}/why", query={"at": at}, wait_ms=wait_ms)
 
     def jobs_page(
         self,

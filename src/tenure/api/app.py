@@ -17,6 +17,7 @@ from tenure.api.changes import Changes
 from tenure.api.models import Health, Problem
 from tenure.api.routes import arrays, balance, cluster, follow, jobs, people, why
 from tenure.engine.engine import Engine
+from tenure.engine.past import Past
 
 MAX_BODY = 1 << 20
 """Bytes of a request's body."""
@@ -42,6 +43,7 @@ def create_app(engine: Engine) -> FastAPI:
     )
     app.state.engine = engine
     app.state.changes = Changes(engine)
+    app.state.past = Past(engine.store)
     exporter = metrics.Exporter(engine)
     for module in (jobs, why, arrays, follow, cluster, balance, people):
         app.include_router(module.router)

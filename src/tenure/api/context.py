@@ -14,6 +14,7 @@ from tenure.core.state import State
 from tenure.engine.clock import wall_ms
 from tenure.engine.engine import Engine
 from tenure.engine.errors import Conflict, NotFound
+from tenure.engine.past import Past
 from tenure.store import ArrayRow, JobRow, UserRow
 
 MAX_WAIT_MS = 30_000
@@ -35,7 +36,13 @@ def changes_of(request: Request) -> Changes:
     return changes
 
 
+def past_of(request: Request) -> Past:
+    past: Past = request.app.state.past
+    return past
+
+
 Server = Annotated[Engine, Depends(engine_of)]
+History = Annotated[Past, Depends(past_of)]
 News = Annotated[Changes, Depends(changes_of)]
 
 

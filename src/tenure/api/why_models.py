@@ -8,6 +8,7 @@ from pydantic import Field
 
 from tenure.api.fields import Time
 from tenure.api.models import ReasonView, ReservationView, Response
+from tenure.api.story_models import Chapter
 
 Part = Literal["share", "last_day", "ratio", "id", "priority", "person", "seniority"]
 
@@ -196,19 +197,13 @@ class Estimate(Response):
     latest: Time
 
 
-class Chapter(Response):
-    """One thing that happened to the job."""
-
-    at: Time
-    text: str
-
-
 class Why(PlaceView):
     """Why a job is where it is at ``at``: one plain sentence first, then the arithmetic.
 
     The fields of a cluster are those of the one where it runs, where hosts are held for it, or that ``reason`` is
     about; ``elsewhere`` has the other clusters that it accepts. Of a job that no pass looks at (held, backing off,
-    waiting for others) there is only the reason; of one that has ended the last one.
+    waiting for others) there is only the reason; of one that has ended the last one. ``story``: what had happened to it
+    by ``at``, oldest first.
     """
 
     job: int

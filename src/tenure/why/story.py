@@ -177,14 +177,14 @@ class _Teller:
         """Work since the last checkpoint that was reported, at the end of the attempt."""
         if attempt.ended_at is None:
             return None
-        if attempt.running_at is None or not attempt.amount:
-            return 0
         if facts.because_of(attempt.reason).reason is Reason.SUCCEEDED:
             return 0
-        # What was at risk counts from the last checkpoint, or from when all replicas ran.
-        since = attempt.running_at if attempt.running_at > row.at else row.at - row.at_risk // attempt.amount
-        since = max(since, facts.saved_since(self.store, row))
-        return attempt.amount * max(0, attempt.ended_at - since)
+        since: int | None = facts.saved_since(self.store, row) or None
+        if since is None and row.at_risk:
+            since = row.at - row.at_risk // attempt.amount
+        elif since is None and attempt.running_at is not None:
+            since = max(attempt.running_at, row.at)  # nothing was at risk when it was decided
+        return 0 if since is None else attempt.amount * max(0, attempt.ended_at - since)
 
     def _totals(self) -> Totals:
         return Totals(

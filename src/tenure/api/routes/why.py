@@ -1,25 +1,84 @@
-"""Why a job is where it is."""
+"""Why a job is where it is, or was at a past moment, and what has happened to it so far."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
 
-from tenure.api.context import Caller, JobId, Server, job_of
+from fastapi import APIRouter, Query
+
+from tenure import units
+from tenure.api import problems
+from tenure.api.context import NO_CONTROL, Caller, History, JobId, Server, job_of
 from tenure.api.job_views import job_view
+from tenure.api.story_views import story_view
 from tenure.api.why_models import Why
 from tenure.api.why_views import ended_view, why_view
-from tenure.why import answer
+from tenure.core.reasons import Reason, Refusal
+from tenure.core.state import State
+from tenure.engine.clock import wall_ms
+from tenure.engine.engine import Engine
+from tenure.engine.past import Past
+from tenure.store import JobRow
+from tenure.why import Answer, answer
+from tenure.why.story import story
+from tenure.why.telling import summary
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
+Moment = Annotated[
+    str | None,
+    Query(max_length=64, pattern=NO_CONTROL, description="as of then: RFC 3339, or how long ago, like 2h30m"),
+]
+
 
 @router.get("/{job_id}/why")
-def why(job_id: JobId, engine: Server, _user: Caller) -> Why:
-    """Why it waits, or how safe it is where it runs: one sentence, and the arithmetic behind it."""
+def why(job_id: JobId, engine: Server, past: History, _user: Caller, at: Moment = None) -> Why:
+    """Why it waits, or how safe it is where it runs: one sentence, the arithmetic behind it, and its story so far.
+
+    With ``at``: as it was then, for as long as the log reaches back.
+    """
     row = job_of(engine, job_id)
+    if at is not None:
+        return _then(engine, past, row, at)
     with engine.view() as state:  # the engine waits meanwhile: words are made outside
-        job = state.jobs.get(job_id)
-        found = answer(state, job) if job is not None else None
-    if found is not None:
-        return why_view(found)
-    return ended_view(job_view(engine, job_of(engine, row.id)), engine.now())
+        found = _answer(state, job_id)
+    return _told(engine, job_id, found, found.at if found is not None else engine.now())
+
+
+def _then(engine: Engine, past: Past, row: JobRow, text: str) -> Why:
+    """The answer of a past moment. A state that has to be read takes its time, and holds nothing up."""
+    now = max(engine.now(), wall_ms())
+    try:
+        at = units.parse_moment(text, now)
+    except units.UnitError as error:
+        raise problems.bad("at", text, error.fix) from error
+    if at < row.submitted_at:
+        fix = f"job {row.id} was submitted at {units.format_time(row.submitted_at)}: ask for then, or later"
+        raise Refusal(Reason.BAD_VALUE, "at", text, fix)
+    if row.ended_at is not None and row.ended_at <= at <= now:
+        return _told(engine, row.id, None, at)
+    return _told(engine, row.id, _answer(past.state_at(at, now), row.id), at)
+
+
+def _answer(state: State, job_id: int) -> Answer | None:
+    job = state.jobs.get(job_id)
+    return answer(state, job) if job is not None else None
+
+
+def _told(engine: Engine, job_id: int, found: Answer | None, at: int) -> Why:
+    """An answer, None for a job that has ended, with the story as of ``at``, ms."""
+    view = why_view(found) if found is not None else ended_view(job_view(engine, job_of(engine, job_id)), at)
+    told = story(engine.store, job_id, at, found.because if found is not None else None)
+    if told is not None:
+        place = found.places[0].ahead if found is not None and found.places else None
+        held = found.reservation if found is not None else None
+        view.story = story_view(told)
+        view.sentence = (
+            summary(
+                told,
+                place.jobs + 1 if place is not None else None,
+                held.starts_by if held is not None else None,
+            )
+            or view.sentence
+        )
+    return view
