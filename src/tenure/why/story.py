@@ -110,7 +110,7 @@ class _Teller:
             evicted=tuple(each.attempt_id for each in self.facts.victims if each.at == row.planned_at),
         )
         until = row.protected_until
-        if until is not None and until < min([end, *(each.at for each in evictions)]):
+        if until is not None and until < end and all(until <= each.at for each in evictions):
             yield Exposed(until, row.id, row.min_runtime)
         told = [self._evicted(each, row) for each in evictions]
         yield from told
