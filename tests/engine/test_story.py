@@ -39,7 +39,7 @@ from tenure.why.chapters import (
 )
 from tenure.why.chapters import Submitted as Handed
 from tenure.why.story import story
-from tenure.why.telling import line, summary
+from tenure.why.telling import Hope, line, summary
 
 
 @dataclass
@@ -207,7 +207,7 @@ def test_a_preempted_job_knows_by_whom_and_why_and_what_it_lost(eager: Rig) -> N
     assert isinstance(left, Left) and left.used == 8 * GPU * (30 * MINUTE + 12 * SECOND) and left.codes == (-15, -15)
     assert waits == Waited(decided + 12 * SECOND, None)
     assert told.totals == reckoned(eager.store, _state(eager), lives(eager.store)[victim], victim, at)
-    assert summary(told, 3) == (
+    assert summary(told, Hope(place=3)) == (
         f"It was preempted at 2027-01-15 08:30:00 UTC for job {gainer} (bob, lab/b) because lab/b comes first (usage "
         "ratio 0.00 against 0.01 of lab/a; over the last day 0.00 against 0.04); it lost up to 1.4 GPU-hours of work; "
         "it waits in place 3 of its budget."

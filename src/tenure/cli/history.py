@@ -11,6 +11,7 @@ import typer
 
 from tenure.cli import familiar
 from tenure.cli.context import BudgetOption, ClusterOption, Json, connect, print_json
+from tenure.cli.moments import local_time
 from tenure.cli.naming import array_of, named
 
 if TYPE_CHECKING:
@@ -136,11 +137,6 @@ def start_of(text: str | None, now: int) -> str:
     if text is None:
         today = time.localtime(now / 1000)
         return units.format_time(int(time.mktime((*today[:3], 0, 0, 0, 0, 0, -1))) * 1000)
-    for form in ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"):  # without a zone: this machine's
-        try:
-            return units.format_time(int(time.mktime(time.strptime(text, form))) * 1000)
-        except ValueError:
-            continue
-    found = since_of(text)
+    found = local_time(text) or since_of(text)
     assert found is not None  # there is a text
     return found

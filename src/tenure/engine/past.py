@@ -69,13 +69,12 @@ class Past:
         kept = self.store.kept_since()
         if kept is None or at < kept:
             raise self._not_kept(at)
-        found = self.store.snapshot_at(at)
-        base = found[0] if found is not None else 0
+        base = self.store.snapshot_seq_at(at)
         last = max(self.store.seq_at(at), base)
         recalled = self._recall(base, last, at)
         if recalled is not None and recalled[1] == last:
             return recalled[0]
-        state, seq = recalled or self._load(found, at)
+        state, seq = recalled or self._load(base, at)
         done, total = 0, last - seq
         for row in self.store.batches(after=seq, limit=total):
             if row.seq != seq + 1:
@@ -98,12 +97,13 @@ class Past:
         self._known.move_to_end(near)
         return pickle.loads(self._known[near].state), near  # our own bytes
 
-    def _load(self, found: tuple[int, int, bytes] | None, at: int) -> tuple[State, int]:
-        """The state of a snapshot and its batch; before the first batch without one."""
+    def _load(self, base: int, at: int) -> tuple[State, int]:
+        """The state of the snapshot of batch ``base``; before the first batch when that is 0."""
+        found = self.store.snapshot_at(at) if base else None
         loaded = recovery.from_snapshot(self.store, found)
         kept = self.store.kept_since()
-        if found is not None and (kept is None or found[1] < kept):
-            raise self._not_kept(at)  # a compaction may have summed up spans before they were read
+        if loaded[1] != base or kept is None or (found is not None and found[1] < kept):
+            raise self._not_kept(at)  # compacted since we began; spans may have become sums before they were read
         return loaded
 
     def _keep(self, seq: int, state: State) -> State:

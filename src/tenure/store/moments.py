@@ -30,6 +30,12 @@ class Moments(Database):
                 return int(first.at)
             return connection.execute(select(snapshots.at).order_by(snapshots.seq).limit(1)).scalar_one_or_none()
 
+    def snapshot_seq_at(self, at: int) -> int:
+        """The batch of the newest snapshot of ``at`` or before, 0 without one."""
+        table = schema.snapshots
+        with self._read() as connection:
+            return connection.execute(select(func.max(table.c.seq)).where(table.c.at <= at)).scalar_one() or 0
+
     def snapshot_at(self, at: int) -> tuple[int, int, bytes] | None:
         """The newest snapshot of ``at`` or before: seq, at, state. None without one."""
         table = schema.snapshots

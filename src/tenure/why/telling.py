@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import singledispatch
 
 from tenure import units, words
@@ -119,11 +120,21 @@ def _ended(chapter: Ended) -> str:
     return f"{_how(chapter)} In all it {_course(chapter.totals, chapter.gpus)}; {_account(chapter.totals)}."
 
 
-def summary(story: Story, place: int | None = None, starts_by: int | None = None) -> str | None:
-    """One plain sentence about a job that has ended, or that was evicted and has not started again; None for others.
+@dataclass(frozen=True, slots=True)
+class Hope:
+    """What is known of the next start of a queued job; times in ms UTC, None: nothing.
 
-    ``place``: of a queued job in its budget, 1 for the first. ``starts_by``: when hosts are held for it.
+    ``place`` in its budget, 1 for the first. ``room_at``: when there is room for it at the earliest, as things stand.
+    ``starts_by``: by when it starts, since hosts are held for it.
     """
+
+    place: int | None = None
+    room_at: int | None = None
+    starts_by: int | None = None
+
+
+def summary(story: Story, hope: Hope = Hope()) -> str | None:
+    """One plain sentence about a job that has ended, or that was evicted and has not started again; None for others."""
     ended = story.ended
     if ended is not None and ended.state == "preempted" and story.last_eviction is not None:
         return f"It {_preempted(story.last_eviction)}; it was not resumable, so it has ended."
@@ -139,8 +150,12 @@ def summary(story: Story, place: int | None = None, starts_by: int | None = None
     text = f"It {_preempted(evicted)}"
     if evicted.released_at is None:
         return f"{text}; it is being stopped."
-    text += "; it waits" if place is None else f"; it waits in place {place} of its budget"
-    return text + ("." if starts_by is None else f", and starts by {words.moment(starts_by)}.")
+    text += "; it waits" if hope.place is None else f"; it waits in place {hope.place} of its budget"
+    if hope.starts_by is not None:
+        text += f", and starts by {words.moment(hope.starts_by)}"
+    elif hope.room_at is not None and hope.room_at > story.at:
+        text += f", and has room at {words.moment(hope.room_at)} at the earliest, as things stand"
+    return f"{text}."
 
 
 _END = {

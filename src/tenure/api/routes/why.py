@@ -21,7 +21,7 @@ from tenure.engine.past import Past
 from tenure.store import JobRow
 from tenure.why import Answer, answer
 from tenure.why.story import story
-from tenure.why.telling import summary
+from tenure.why.telling import Hope, summary
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
@@ -70,15 +70,18 @@ def _told(engine: Engine, job_id: int, found: Answer | None, at: int) -> Why:
     view = why_view(found) if found is not None else ended_view(job_view(engine, job_of(engine, job_id)), at)
     told = story(engine.store, job_id, at, found.because if found is not None else None)
     if told is not None:
-        place = found.places[0].ahead if found is not None and found.places else None
-        held = found.reservation if found is not None else None
         view.story = story_view(told)
-        view.sentence = (
-            summary(
-                told,
-                place.jobs + 1 if place is not None else None,
-                held.starts_by if held is not None else None,
-            )
-            or view.sentence
-        )
+        view.sentence = summary(told, _hope(found)) or view.sentence
     return view
+
+
+def _hope(found: Answer | None) -> Hope:
+    if found is None:
+        return Hope()
+    ahead = found.places[0].ahead if found.places else None
+    space = found.places[0].space if found.places else None
+    return Hope(
+        place=ahead.jobs + 1 if ahead is not None else None,
+        room_at=space.enough_at if space is not None else None,
+        starts_by=found.reservation.starts_by if found.reservation is not None else None,
+    )
