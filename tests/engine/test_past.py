@@ -33,12 +33,12 @@ class Recorder:
         self.bench = bench
         self.seen: dict[int, str] = {}
 
-    def note(self, after: int = 0) -> int:
-        """Let ``after`` ms pass, and write down what is running then; that moment."""
+    def note(self, after: int) -> None:
+        """Let ``after`` ms pass, and write down what is running then; nothing else happens in that millisecond."""
         self.bench.advance(after)
         with self.bench.engine.view() as state:
             self.seen[state.now] = saved(state)
-            return state.now
+        self.bench.advance(1)
 
 
 def test_past_states_are_those_that_were_running(bench: Rig) -> None:
