@@ -69,10 +69,10 @@ def _told(engine: Engine, job_id: int, found: Answer | None, at: int) -> Why:
     """An answer, None for a job that has ended, with the story as of ``at``, ms."""
     view = why_view(found) if found is not None else ended_view(job_view(engine, job_of(engine, job_id)), at)
     told = story(engine.store, job_id, at, found.because if found is not None else None)
-    if told is not None:
-        view.story = story_view(told)
-        view.sentence = summary(told, _hope(found)) or view.sentence
-    return view
+    if told is None:
+        return view
+    sentence = summary(told, _hope(found)) or view.sentence
+    return view.model_copy(update={"story": story_view(told), "sentence": sentence})
 
 
 def _hope(found: Answer | None) -> Hope:
