@@ -232,13 +232,14 @@ def _word(value: Number) -> str:
 def _codes(value: Number) -> str:
     """Exit codes of replicas, each different one once, signals by name."""
     codes = value if isinstance(value, tuple | list) else (value,)
-    shown = dict.fromkeys(_code(code) for code in codes if code != 0)
+    shown = dict.fromkeys(code_text(code) for code in codes if code != 0)
     if not shown:
         raise _Missing
     return ", ".join(shown)
 
 
-def _code(code: Number) -> str:
+def code_text(code: Number) -> str:
+    """An exit code; of a signal with its name."""
     if isinstance(code, int) and code < 0:
         try:
             return f"{code} ({signal.Signals(-code).name})"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -12,7 +12,7 @@ from support.server import TestServer
 from tenure.api.story_models import EvictedChapter, StartedChapter
 from tenure.api.why_models import Why
 from tenure.client import TenureError
-from tenure.core.model import GPU, HOUR, SECOND
+from tenure.core.model import GPU, HOUR, MINUTE
 from tenure.core.reasons import Reason
 from tenure.store import SpanRow, Store
 from tenure.units import format_time
@@ -44,6 +44,7 @@ class Happened:
         body = {**shape, "budget": "lab/language", "replicas": 2, "command": ["sh", "-c", VICTIM]}
         self.victim = server.client.submit(body).job.id
         server.wait_state(self.victim, "running")
+        shape["min_runtime"] = "1m"  # whoever was evicted may not evict it in turn
         body = {**shape, "budget": "lab/vision", "command": ["sleep", "1"], "user": "alan"}
         self.gainer = server.client.submit(body).job.id
         server.client.wait(self.gainer, 60)
@@ -88,7 +89,7 @@ def test_the_story_tells_the_eviction_with_the_numbers_of_the_ledger(happened: H
     assert (numbers["second"], numbers["first"]) == ("lab/language", "lab/vision")
     assert numbers["second_ratio_ppm"] == ppm(used, 50, WEEK) and numbers["second_recent_ppm"] == ppm(used, 50, DAY)
     assert numbers["first_ratio_ppm"] == numbers["first_recent_ppm"] == 0
-    assert evicted.gained_gpu_hours == round(4 * SECOND / HOUR, 6)
+    assert evicted.gained_gpu_hours == round(4 * MINUTE / HOUR, 6)
     running = next(chapter for chapter in told.story if isinstance(chapter, StartedChapter)).running_at
     assert running is not None and running >= first.start
     assert evicted.at_risk_gpu_hours == round(8 * (at - running) / HOUR, 6)
@@ -109,7 +110,8 @@ def test_the_story_tells_the_eviction_with_the_numbers_of_the_ledger(happened: H
 def test_a_past_moment_has_the_answer_of_then(happened: Happened) -> None:
     first, second = happened.spans(happened.victim)
     at = happened.evicted_at()
-    before, during, after = (_then(happened, moment) for moment in (at - 1, first.end, second.start))
+    between = (first.end + second.start) // 2
+    before, during, after = (_then(happened, moment) for moment in (at - 1, between, second.start))
     assert before.at == at - 1 and before.state == "running" and before.running is not None
     # It may have gone in the very moment in which its protection was over.
     exposed = before.running.protected_until is not None and before.running.protected_until < at
@@ -119,15 +121,19 @@ def test_a_past_moment_has_the_answer_of_then(happened: Happened) -> None:
     assert during.sentence.startswith(
         f"It was preempted at {moment(at)} for job {happened.gainer} (alan, lab/vision) because lab/vision comes first "
     )
-    assert during.sentence.endswith("; it waits in place 1 of its budget.")
+    (blocker,) = during.blockers
+    assert blocker.attempt == f"{happened.gainer}.1" and blocker.protected_until is not None
+    room = f"; it waits in place 1 of its budget, and has room at {moment(blocker.protected_until)} at the earliest, "
+    assert during.sentence.endswith(f"{room}as things stand.")
     (level,) = during.levels
     used = {sibling.budget: sibling.used_gpu_hours for sibling in level.siblings}
     assert used["lab/language"] == round(8 * (first.end - first.start) / HOUR, 6)
     (waits,) = [chapter for chapter in during.story if chapter.kind == "waited"]
     assert waits.until is None and waits.at == first.end and waits.reason == during.reason
     assert after.state == "starting" and after.story[-1].kind == "started"
-    ended = _then(happened, second.end)
-    assert ended.state == "succeeded" and ended.story == happened.server.client.why(happened.victim).story
+    now = happened.server.client.why(happened.victim)
+    ended = _then(happened, now.story[-1].at)
+    assert ended.state == "succeeded" and ended.story == now.story and ended.sentence == now.sentence
 
 
 def _then(happened: Happened, at: int) -> Why:
@@ -151,5 +157,20 @@ def test_moments_without_an_answer_are_refused_with_what_would_work(happened: Ha
     assert refused.value.status == 422 and (error.field, error.value) == ("at", at)
 
 
-def _json(server: TestServer, *arguments: str) -> Any:
-    return json.loads(server.cli(*arguments, "--json").stdout)
+def test_the_command_says_what_it_was_and_what_has_happened(happened: Happened) -> None:
+    server, job = happened.server, str(happened.victim)
+    first, second = happened.spans(happened.victim)
+    now = server.cli("why", job).stdout
+    assert now.startswith("It ran ") and "What has happened to it" in now
+    assert f"Preempted for job {happened.gainer} (alan, lab/vision): lab/vision comes first" in now
+    between = (first.end + second.start) // 2
+    then = server.cli("why", job, "--at", format_time(between)).stdout
+    assert then.startswith("At ") and " it was queued:\nIt was preempted at " in then and "In its way: " in then
+    local = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(between // 1000))
+    found = json.loads(server.cli("why", job, "--at", local, "--json").stdout)
+    assert found["at"] == format_time(between - between % 1000)
+    assert found["story"] == [
+        chapter.model_dump(mode="json") for chapter in server.client.why(happened.victim, at=found["at"]).story
+    ]
+    refused = server.cli("why", job, "--at", "tomorrow", code=None)
+    assert refused.returncode and "write 2h or 3d for so long ago" in refused.stderr

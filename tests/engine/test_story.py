@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,18 +14,24 @@ import pytest
 from engine_kit import T0, Rig, config_of, rig, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 from test_recovery_properties import Life, plan_of
 
+from tenure.api.routes.why import told as told_by
+from tenure.api.why_models import Why
+from tenure.cli.why_page import page
+from tenure.cli.why_story import story_lines
 from tenure.core import scheduler
 from tenure.core.decisions import AttemptEnded, ClaimOpened, JobEnded, Start
-from tenure.core.events import AttemptExited, ExitKind, HostStateChanged, ReplicasUp, Submitted
-from tenure.core.model import GPU, HOUR, MINUTE, SECOND, HostState, Policy
+from tenure.core.events import AttemptExited, ExitKind, HostStateChanged, PauseScope, ReplicasUp, Submitted
+from tenure.core.model import GPU, HOUR, MINUTE, SECOND, SHARE_ONE, Budget, HostState, Policy
 from tenure.core.outcomes import EVICTED
 from tenure.core.reasons import Reason
 from tenure.core.state import State
 from tenure.engine import record, recovery
 from tenure.executors.base import Phase
 from tenure.store import Store
+from tenure.why import answer
 from tenure.why.chapters import (
     ClaimLost,
     Ended,
@@ -316,7 +323,7 @@ def test_what_never_ran_says_so(bench: Rig) -> None:
     bench.engine.cancel(job_id, "ann")
     told = story(bench.store, job_id, bench.engine.now())
     assert told is not None
-    assert summary(told) == "It never ran: it waited 1m, and was cancelled."
+    assert summary(told) == "It never ran: it waited 1m, and was cancelled by ann."
     assert [type(chapter) for chapter in told.chapters] == [Handed, Waited, Ended]
 
 
@@ -348,3 +355,75 @@ def test_what_is_not_kept_any_more_is_not_told(eager: Rig) -> None:
     assert next(c for c in told.chapters if isinstance(c, Started)).why is None
     assert not told.totals.lost_known, "its eviction is not kept"
     assert story(eager.store, gainer, eager.engine.now()) is None
+
+
+@pytest.mark.parametrize(
+    ("codes", "retries", "said"),
+    [((3,), 0, "It ran 1m on 4 GPUs in 1 attempt, waited 0s, and failed: exit code 3."), ((3,), 1, None)],
+)
+def test_what_failed_says_how(bench: Rig, codes: tuple[int, ...], retries: int, said: str | None) -> None:
+    job_id = bench.submit("lab/a", 4, retries=retries)
+    bench.advance(MINUTE)
+    bench.finish(job_id, *codes)
+    told = story(bench.store, job_id, bench.engine.now())
+    assert told is not None and summary(told) == said, "with another try it is not over"
+
+
+def test_what_was_cancelled_while_it_ran_or_ran_too_long_says_so(bench: Rig) -> None:
+    ran = bench.submit("lab/a", 4, timeout=2 * MINUTE, min_runtime=MINUTE)
+    other = bench.submit("lab/b", 4)
+    bench.advance(MINUTE)
+    bench.engine.cancel(other, "eve")
+    bench.finish(other, -15)
+    bench.advance(MINUTE)
+    bench.finish(ran, -15)
+    found = [summary(told) for job in (ran, other) if (told := story(bench.store, job, bench.engine.now()))]
+    assert found == [
+        "It ran 2m on 4 GPUs in 1 attempt, waited 0s, and reached its timeout of 2m.",
+        "It ran 1m on 4 GPUs in 1 attempt, waited 0s, and was cancelled by eve.",
+    ]
+
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "why.md"
+
+
+def test_the_stories_in_the_documentation_are_what_is_printed(eager: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    eager.configure(budgets=(Budget("lab", SHARE_ONE), *(Budget(f"lab/{name}", 500_000) for name in ("nlp", "vision"))))
+    eager.engine.pause(PauseScope.STARTS, "op")
+    for _ in range(7):  # numbers that no other example of that page has
+        eager.engine.cancel(eager.submit("lab/nlp"), "op")
+    eager.engine.resume(PauseScope.STARTS, "op")
+    job = eager.submit("lab/nlp", 4, replicas=2, min_runtime=10 * MINUTE, grace=MINUTE)
+    eager.advance(28 * MINUTE)
+    eager.engine.checkpoint(job, "ann")
+    eager.advance(2 * MINUTE)
+    gainer = eager.submit("lab/vision", 4, min_runtime=15 * MINUTE, user="bob")
+    eager.advance(12 * SECOND)
+    eager.executor.exit(f"{job}.1", -15, -15)
+    eager.turn()
+    pages = [printed(eager, job)]
+    eager.advance(20 * MINUTE)
+    eager.finish(gainer)
+    eager.advance(2 * HOUR + 40 * MINUTE)
+    eager.finish(job, 0, 0)
+    pages.append(printed(eager, job))
+    text = DOCS.read_text("utf-8")
+    for shown in pages:
+        assert f"```console\n$ tenure why {job}\n{shown}```\n" in text, shown
+    monkeypatch.undo()
+    time.tzset()
+
+
+def printed(bench: Rig, job_id: int) -> str:
+    """What a terminal of 116 columns shows about a job now, after a round through JSON."""
+    with bench.engine.view() as state:
+        job, now = state.jobs.get(job_id), state.now
+        found = answer(state, job) if job is not None else None
+    view = Why.model_validate_json(told_by(bench.engine, job_id, found, now).model_dump_json())
+    console = Console(width=116, color_system=None, highlight=False)
+    with console.capture() as captured:
+        for part in (*page(view, now), *story_lines(view.story)):
+            console.print(part)
+    return "\n".join(row.rstrip() for row in captured.get().splitlines()) + "\n"

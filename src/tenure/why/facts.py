@@ -26,27 +26,30 @@ class Facts:
     victims: tuple[EvictionRow, ...]
 
 
-def read(store: Store, job_id: int, at: int) -> Facts | None:
-    """What was so at ``at`` ms; None for a job that is not kept, or was not submitted by then."""
+def read(store: Store, job_id: int, at: int, *, live: bool, running: str | None) -> Facts | None:
+    """What was so at ``at`` ms; None for a job that is not kept, or was not submitted by then.
+
+    ``live``: the scheduler had not heard of its end then, nor of that of its attempt ``running``, whatever is written.
+    """
     job = store.job(job_id)
     if job is None or job.submitted_at > at:
         return None
-    if job.ended_at is not None and job.ended_at > at:
+    if job.ended_at is not None and (live or job.ended_at > at):
         job = replace(job, ended_at=None, exit_code=None)
     evictions = [row for row in reversed(store.evictions(limit=None, job_id=job_id)) if row.at <= at]
     return Facts(
         at,
         job,
         codec.record(JobSpec, json.loads(job.spec)),
-        tuple(_until(row, at) for row in store.attempts_of(job_id) if row.planned_at <= at),
+        tuple(_until(row, at, running) for row in store.attempts_of(job_id) if row.planned_at <= at),
         tuple(row for row in evictions if row.job_id == job_id),
         tuple(row for row in evictions if row.gainer == job_id),
     )
 
 
-def _until(row: AttemptRow, at: int) -> AttemptRow:
+def _until(row: AttemptRow, at: int, running: str | None) -> AttemptRow:
     """An attempt as it was at ``at``."""
-    if row.ended_at is not None and row.ended_at > at:
+    if row.ended_at is not None and (row.id == running or row.ended_at > at):
         row = replace(row, ended_at=None, exit_codes="[]")
     if row.running_at is not None and row.running_at > at:
         row = replace(row, running_at=None, protected_until=None)

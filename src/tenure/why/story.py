@@ -24,18 +24,21 @@ from tenure.why.chapters import (
     Waited,
 )
 from tenure.why.facts import Facts
+from tenure.why.records import Answer
 
 DETAILED = 30
 """The last attempts of which everything is looked up; of earlier ones, what their rows say."""
 
 
-def story(store: Store, job_id: int, at: int, why: Because | None = None) -> Story | None:
+def story(store: Store, job_id: int, at: int, answer: Answer | None = None) -> Story | None:
     """The story of a job as of ``at`` ms; None when the job is not kept, or was not submitted by then.
 
-    ``why``: its reason at ``at``, which only the state knows, for a wait that is not over.
+    ``answer``: about the state of then, of a job that lived in it. Only the state knows why a job waits, and what had
+    been heard by then: an end may be heard of late.
     """
-    known = facts.read(store, job_id, at)
-    return None if known is None else _Teller(store, known, why).tell()
+    running = answer.running.attempt if answer is not None and answer.running is not None else None
+    known = facts.read(store, job_id, at, live=answer is not None, running=running)
+    return None if known is None else _Teller(store, known, answer.because if answer is not None else None).tell()
 
 
 class _Teller:

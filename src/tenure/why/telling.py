@@ -108,11 +108,11 @@ def _left(chapter: Left) -> str:
     text += f"{_gpus(chapter.gpus)}"
     codes = sorted(set(chapter.codes))
     if codes:
-        text += f", exit code{'s' if len(codes) > 1 else ''} {', '.join(str(code) for code in codes)}"
+        text += f", exit code{'s' if len(codes) > 1 else ''} {', '.join(words.code_text(code) for code in codes)}"
     text += f": {units.format_gpu_time(chapter.used)}, {'charged' if chapter.charged else 'unallocated'}."
     if chapter.credited:
         text += f" {units.format_gpu_time(chapter.credited)} of it were credited to its budget."
-    return f"{text} {words.sentence(chapter.why)}"
+    return text if chapter.why.reason in EVICTED else f"{text} {words.sentence(chapter.why)}"  # told before
 
 
 @_line.register
@@ -139,11 +139,9 @@ def summary(story: Story, hope: Hope = Hope()) -> str | None:
     if ended is not None and ended.state == "preempted" and story.last_eviction is not None:
         return f"It {_preempted(story.last_eviction)}; it was not resumable, so it has ended."
     if ended is not None:
-        end = _END.get(ended.state, f"ended as {ended.state.replace('_', ' ')}")
-        code = f" with exit code {ended.exit_code}" if ended.state == "failed" and ended.exit_code else ""
         if not ended.totals.attempts:
-            return f"It never ran: it waited {_length(ended.totals.waited)}, and {end}."
-        return f"It {_course(ended.totals, ended.gpus)}, and {end}{code}."
+            return f"It never ran: it waited {_length(ended.totals.waited)}, and {_end(ended)}."
+        return f"It {_course(ended.totals, ended.gpus)}, and {_end(ended)}."
     evicted = story.last_eviction
     if evicted is None:
         return None
@@ -158,13 +156,16 @@ def summary(story: Story, hope: Hope = Hope()) -> str | None:
     return f"{text}."
 
 
-_END = {
-    "succeeded": "ended successfully",
-    "failed": "failed",
-    "cancelled": "was cancelled",
-    "preempted": "was preempted",
-    "timed_out": "reached its timeout",
-}
+def _end(ended: Ended) -> str:
+    """How it ended, to follow "it": ``was cancelled by ann``, ``failed: exit code 3``."""
+    if ended.state == "succeeded":
+        return "ended successfully"
+    text = words.cause(ended.why)
+    if ended.state in ("cancelled", "preempted"):
+        return f"was {text}"
+    if ended.state == "failed" and ended.why.reason is not Reason.FAILED:
+        return f"failed: {text}"
+    return text
 
 
 def _preempted(evicted: Evicted) -> str:

@@ -42,7 +42,7 @@ def why(job_id: JobId, engine: Server, past: History, _user: Caller, at: Moment 
         return _then(engine, past, row, at)
     with engine.view() as state:  # the engine waits meanwhile: words are made outside
         found = _answer(state, job_id)
-    return _told(engine, job_id, found, found.at if found is not None else engine.now())
+    return told(engine, job_id, found, found.at if found is not None else engine.now())
 
 
 def _then(engine: Engine, past: Past, row: JobRow, text: str) -> Why:
@@ -56,8 +56,8 @@ def _then(engine: Engine, past: Past, row: JobRow, text: str) -> Why:
         fix = f"job {row.id} was submitted at {units.format_time(row.submitted_at)}: ask for then, or later"
         raise Refusal(Reason.BAD_VALUE, "at", text, fix)
     if row.ended_at is not None and row.ended_at <= at <= now:
-        return _told(engine, row.id, None, at)
-    return _told(engine, row.id, _answer(past.state_at(at, now), row.id), at)
+        return told(engine, row.id, None, at)
+    return told(engine, row.id, _answer(past.state_at(at, now), row.id), at)
 
 
 def _answer(state: State, job_id: int) -> Answer | None:
@@ -65,14 +65,14 @@ def _answer(state: State, job_id: int) -> Answer | None:
     return answer(state, job) if job is not None else None
 
 
-def _told(engine: Engine, job_id: int, found: Answer | None, at: int) -> Why:
+def told(engine: Engine, job_id: int, found: Answer | None, at: int) -> Why:
     """An answer, None for a job that has ended, with the story as of ``at``, ms."""
     view = why_view(found) if found is not None else ended_view(job_view(engine, job_of(engine, job_id)), at)
-    told = story(engine.store, job_id, at, found.because if found is not None else None)
-    if told is None:
+    tale = story(engine.store, job_id, at, found)
+    if tale is None:
         return view
-    sentence = summary(told, _hope(found)) or view.sentence
-    return view.model_copy(update={"story": story_view(told), "sentence": sentence})
+    sentence = summary(tale, _hope(found)) or view.sentence
+    return view.model_copy(update={"story": story_view(tale), "sentence": sentence})
 
 
 def _hope(found: Answer | None) -> Hope:
