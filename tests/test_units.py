@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure import units
-from tenure.core.model import DAY, HOUR, MINUTE, SECOND, SHARE_ONE
+from tenure.core.model import DAY, GPU, HOUR, MINUTE, SECOND, SHARE_ONE
 
 
 @pytest.mark.parametrize(
@@ -272,3 +272,53 @@ def test_names_of_jobs(text: str, job: tuple[int, int | None]) -> None:
     for wrong in (f"{text}_", f"-{text}", "0", "x", "99999999999999999999"):
         with pytest.raises(units.UnitError, match="write a job's number"):
             units.parse_job(wrong)
+
+
+NOW = 1_800_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("2h30m", NOW - 9_000_000),
+        ("3d ago", NOW - 3 * 86_400_000),
+        ("0s", NOW),
+        ("2026-10-09T12:00:00Z", 1_791_547_200_000),
+        (" 2026-10-09T14:00:00+02:00", 1_791_547_200_000),
+    ],
+)
+def test_moments(text: str, at: int) -> None:
+    assert units.parse_moment(text, NOW) == at
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("tomorrow", "write 2h or 3d for so long ago, or write it like 2026-10-09T12:00:00Z"),
+        ("2026-10-09T12:00:00", "say the zone"),
+        ("99y", "write 2h or 3d"),
+        ("60y", "write 2h or 3d"),
+        ("36000d", "times start in 1970"),
+    ],
+)
+def test_moments_that_are_refused(text: str, fix: str) -> None:
+    with pytest.raises(units.UnitError, match=fix) as refused:
+        units.parse_moment(text, NOW)
+    assert refused.value.value == text
+
+
+@pytest.mark.parametrize(
+    ("amount_ms", "text"),
+    [
+        (0, "0 GPU-seconds"),
+        (GPU * SECOND, "1 GPU-second"),
+        (GPU * 59 * SECOND, "59 GPU-seconds"),
+        (GPU * MINUTE, "1 GPU-minute"),
+        (8 * GPU * 90 * SECOND, "12 GPU-minutes"),
+        (GPU * HOUR, "1.0 GPU-hours"),
+        (8 * GPU * 12 * MINUTE, "1.6 GPU-hours"),
+        (-GPU * HOUR, "-1.0 GPU-hours"),
+    ],
+)
+def test_gpu_time_in_the_unit_that_suits_it(amount_ms: int, text: str) -> None:
+    assert units.format_gpu_time(amount_ms) == text

@@ -11,6 +11,7 @@ from tenure import words
 from tenure.core.decisions import Claim
 from tenure.core.explain import why
 from tenure.core.model import HOUR, MINUTE
+from tenure.core.outcomes import EVICTED
 from tenure.core.reasons import Because, Number, Reason
 
 DOCS = Path(__file__).parent.parent / "docs" / "reasons.md"
@@ -108,3 +109,16 @@ def test_the_document_lists_every_reason_with_its_numbers() -> None:
         assert row is not None, f"docs/reasons.md does not have {reason.value}"
         for key, _ in words.keys(reason):
             assert f"`{key}`" in row, f"docs/reasons.md: {reason.value} does not name {key}"
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_can_follow_because(reason: Reason) -> None:
+    numbers = {key: EXAMPLES[kind] for key, kind in words.keys(reason)}
+    for known in ({}, numbers):
+        text = words.cause(Because(reason, known))
+        assert text and not text.endswith(".") and not text[0].isupper() and not set("[]{}|") & set(text)
+        assert "  " not in text
+
+
+def test_every_eviction_has_a_cause_of_its_own() -> None:
+    assert words.CAUSES.keys() == EVICTED | {Reason.HOST_FAILED}

@@ -25,6 +25,8 @@ from tenure.why.chapters import (
 
 NAMED = 5
 """Attempts and hosts that a sentence names at most."""
+_TOLD_ELSEWHERE = EVICTED | {Reason.SUCCEEDED}
+"""Ends of attempts that have a chapter of their own."""
 
 
 def line(chapter: Chapter) -> str:
@@ -112,7 +114,8 @@ def _left(chapter: Left) -> str:
     text += f": {units.format_gpu_time(chapter.used)}, {'charged' if chapter.charged else 'unallocated'}."
     if chapter.credited:
         text += f" {units.format_gpu_time(chapter.credited)} of it were credited to its budget."
-    return text if chapter.why.reason in EVICTED else f"{text} {words.sentence(chapter.why)}"  # told before
+    told = chapter.why.reason in _TOLD_ELSEWHERE
+    return text if told else f"{text} {words.sentence(chapter.why)}"
 
 
 @_line.register
