@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 from test_recovery_properties import Life, plan_of
 
 from support import invariants
+from tenure.core import scheduler
 from tenure.core.events import PauseScope, ReplicasUp, Submitted
 from tenure.core.explain import why
 from tenure.core.lifecycle import JobState
 from tenure.core.model import HOUR, MINUTE, SECOND, Policy
 from tenure.core.reasons import Reason, Refusal
+from tenure.engine.clock import Anchor
 from tenure.engine.past import KEPT, Past
 from tenure.store import Store
 
@@ -199,3 +201,14 @@ def test_moments_that_have_no_answer_say_which_have(tmp_path: Path) -> None:
         assert second in Past(bench.store).state_at(bench.engine.now(), FOREVER).jobs
         with pytest.raises(Refusal, match="history is kept from 2027-01-15T09:00:00Z on"):
             past.state_at(early, FOREVER)
+
+
+def test_what_other_rules_decided_stays_as_they_decided(tmp_path: Path) -> None:
+    with Store.open(f"sqlite:///{tmp_path / 'tenure.db'}") as store:
+        life = Life(store)
+        life.now += SECOND
+        handed = Submitted(life.now, 1, spec())
+        result = scheduler.step(life.state, (handed,), life.now, decide=lambda _: ())  # ours would start it
+        life.writer.write(life.state, (handed,), result, Anchor(life.now, "boot", life.now - T0), [])
+        for _ in range(2):
+            assert Past(store).state_at(life.now, FOREVER).jobs[1].state is JobState.QUEUED

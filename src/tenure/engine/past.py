@@ -74,7 +74,21 @@ class Past:
         recalled = self._recall(base, last, at)
         if recalled is not None and recalled[1] == last:
             return recalled[0]
-        state, seq = recalled or self._load(base, at)
+        state = self._repeat(recalled or self._load(base, at), last, at, progress)
+        # A pass notes why jobs wait, which the log does not tell. It decides nothing, or other rules decided then.
+        result = scheduler.step(state, (), state.now)
+        if result.outcomes or result.plans:
+            return self._repeat(self._load(base, at), last, at, progress)
+        recovery.forget_changes(state)
+        self._known[last] = _Known(state.now, pickle.dumps(state))
+        self._known.move_to_end(last)
+        if len(self._known) > KEPT:
+            self._known.popitem(last=False)
+        return state
+
+    def _repeat(self, begun: tuple[State, int], last: int, at: int, progress: Progress) -> State:
+        """Bring a state, and the batch that it is after, to the batch ``last``."""
+        state, seq = begun
         done, total = 0, last - seq
         for row in self.store.batches(after=seq, limit=total):
             if row.seq != seq + 1:
@@ -85,7 +99,7 @@ class Past:
             progress(done, total)
         if seq != last:
             raise self._not_kept(at)  # compacted since we began
-        return self._keep(seq, state)
+        return state
 
     def _recall(self, first: int, last: int, at: int) -> tuple[State, int] | None:
         """The latest state that is known of these batches, and its batch."""
@@ -105,21 +119,6 @@ class Past:
         if loaded[1] != base or kept is None or (found is not None and found[1] < kept):
             raise self._not_kept(at)  # compacted since we began; spans may have become sums before they were read
         return loaded
-
-    def _keep(self, seq: int, state: State) -> State:
-        """Remember the state after a batch. A pass notes why jobs wait, which the log does not tell."""
-        plain = pickle.dumps(state)
-        result = scheduler.step(state, (), state.now)
-        if result.outcomes or result.plans:  # other rules decided then
-            state = pickle.loads(plain)  # our own bytes
-        else:
-            recovery.forget_changes(state)
-            plain = pickle.dumps(state)
-        self._known[seq] = _Known(state.now, plain)
-        self._known.move_to_end(seq)
-        if len(self._known) > KEPT:
-            self._known.popitem(last=False)
-        return state
 
     def _not_kept(self, at: int) -> Refusal:
         kept = self.store.kept_since()

@@ -51,11 +51,16 @@ class Moments(Database):
 
     def batches_at(self, at: int) -> list[BatchRow]:
         """The batches of this very millisecond that are kept: there may be several, one for each request."""
+        batches = schema.batches.c
         with self._read() as connection:
             last = _newest(connection, at)
-            before = _newest(connection, at - 1)
-            rows = columns_of(BatchRow, schema.batches).where(schema.batches.c.seq.between(before + 1, last))
-            return [BatchRow(*row) for row in connection.execute(rows.order_by(schema.batches.c.seq))]
+            rows = columns_of(BatchRow, schema.batches).where(batches.seq <= last).order_by(batches.seq.desc())
+            found: list[BatchRow] = []
+            for row in connection.execution_options(yield_per=1).execute(rows):
+                if row.at != at:
+                    break
+                found.append(BatchRow(*row))
+        return found[::-1]
 
     def batches_naming(self, attempt_id: str, after: int) -> Iterator[BatchRow]:
         """Batches with ``seq`` > ``after`` whose events name this attempt, in order. Stop when you have seen enough."""

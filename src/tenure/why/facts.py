@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tenure.core import codec
-from tenure.core.decisions import Claim, Decision, Evict, Start, Stop, Stopping
+from tenure.core.decisions import Claim, Evict, Start
 from tenure.core.events import AttemptExited, CheckpointReported
 from tenure.core.model import JobSpec, Slots
 from tenure.core.reasons import Because
-from tenure.store import AttemptRow, BatchRow, EvictionRow, JobRow, Store
+from tenure.store import AttemptRow, EvictionRow, JobRow, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +81,10 @@ def _slots(row: AttemptRow) -> tuple[Slots, ...]:
 def start_of(store: Store, row: AttemptRow) -> Start | Claim | None:
     """The plan that an attempt began with; None when its batch is not kept."""
     for batch in store.batches_at(row.planned_at):
-        for plan in _decisions(batch.plans):
-            if isinstance(plan, Start | Claim) and plan.attempt_id == row.id:
+        for data in json.loads(batch.plans):
+            if data.get("attempt_id") == row.id:
+                plan = codec.decision(data)
+                assert isinstance(plan, Start | Claim)  # nothing else that a pass decides names an attempt so
                 return plan
     return None
 
@@ -93,13 +94,10 @@ def order_of(store: Store, row: EvictionRow) -> Evict | None:
     batch = next(store.batches(after=row.seq - 1, limit=1), None)
     if batch is None or batch.seq != row.seq:
         return None
-    for decision in (*_decisions(batch.outcomes), *_decisions(batch.plans)):
-        found = decision.victims if isinstance(decision, Claim) else ()
-        if isinstance(decision, Stop | Stopping):
-            found = (decision.victim,)
-        for victim in found:
-            if victim.attempt_id == row.attempt_id and victim.because.reason.value == row.reason:
-                return victim
+    for data in (*json.loads(batch.outcomes), *json.loads(batch.plans)):
+        for victim in (*data.get("victims", ()), *([data["victim"]] if "victim" in data else ())):
+            if victim["attempt_id"] == row.attempt_id and victim["because"]["reason"] == row.reason:
+                return codec.record(Evict, victim)
     return None
 
 
@@ -107,17 +105,12 @@ def saved_since(store: Store, row: EvictionRow) -> int:
     """When the attempt reported a checkpoint last, after its eviction was decided; 0: it did not."""
     saved = 0
     for batch in store.batches_naming(row.attempt_id, row.seq):
-        for event in _events(batch):
-            if isinstance(event, CheckpointReported) and event.attempt_id == row.attempt_id:
+        for data in json.loads(batch.events)["list"]:
+            if data.get("attempt_id") != row.attempt_id:
+                continue
+            event = codec.event(data)
+            if isinstance(event, CheckpointReported):
                 saved = max(saved, event.at)
-            elif isinstance(event, AttemptExited) and event.attempt_id == row.attempt_id:
+            elif isinstance(event, AttemptExited):
                 return saved
     return saved
-
-
-def _events(batch: BatchRow) -> Iterable[object]:
-    return (codec.event(data) for data in json.loads(batch.events)["list"])
-
-
-def _decisions(text: str) -> list[Decision]:
-    return [codec.decision(data) for data in json.loads(text)]
