@@ -212,3 +212,19 @@ def test_what_other_rules_decided_stays_as_they_decided(tmp_path: Path) -> None:
         life.writer.write(life.state, (handed,), result, Anchor(life.now, "boot", life.now - T0), [])
         for _ in range(2):
             assert Past(store).state_at(life.now, FOREVER).jobs[1].state is JobState.QUEUED
+
+
+def test_who_waits_too_long_for_anothers_look_is_told(bench: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.submit("lab/a")
+    past, at = Past(bench.store), bench.engine.now()
+    monkeypatch.setattr("tenure.engine.past.PATIENCE_S", 0.01)
+    refused: list[BaseException] = []
+
+    def another(_done: int, _total: int) -> None:
+        with pytest.raises(TimeoutError) as error, ThreadPoolExecutor(1) as pool:
+            pool.submit(past.state_at, at, FOREVER).result()
+        refused.append(error.value)
+
+    assert past.state_at(at, FOREVER, another).now == at
+    assert refused and "one can at a time" in str(refused[0])
+    assert past.state_at(at, FOREVER).now == at, "the next one may"
