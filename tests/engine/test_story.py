@@ -7,7 +7,7 @@ import random
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,20 +15,17 @@ from engine_kit import T0, Rig, config_of, rig, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from story_kit import Lived, lives, reckoned
 from test_recovery_properties import Life, plan_of
 
 from tenure.api.routes.why import told as told_by
 from tenure.api.why_models import Why
 from tenure.cli.why_page import page
 from tenure.cli.why_story import story_lines
-from tenure.core import scheduler
-from tenure.core.decisions import AttemptEnded, ClaimOpened, JobEnded, Start
 from tenure.core.events import AttemptExited, ExitKind, HostStateChanged, PauseScope, ReplicasUp, Submitted
 from tenure.core.model import GPU, HOUR, MINUTE, SECOND, SHARE_ONE, Budget, HostState, Policy
-from tenure.core.outcomes import EVICTED
 from tenure.core.reasons import Reason
 from tenure.core.state import State
-from tenure.engine import record, recovery
 from tenure.executors.base import Phase
 from tenure.store import Store
 from tenure.why import answer
@@ -47,78 +44,6 @@ from tenure.why.chapters import (
 from tenure.why.chapters import Submitted as Handed
 from tenure.why.story import story
 from tenure.why.telling import Hope, line, summary
-
-
-@dataclass
-class Lived:
-    """A job's life by the log."""
-
-    submitted: int = 0
-    began: dict[str, int] = field(default_factory=dict)
-    over: dict[str, tuple[int, Reason, int | None]] = field(default_factory=dict)
-    """Attempt -> when it ended, why, and since when its work was not saved."""
-    ended: int | None = None
-
-
-def lives(store: Store) -> dict[int, Lived]:
-    """Every job's life, from the log alone: decided plans are applied again, and what the core then has is read."""
-    state, found = State(), dict[int, Lived]()
-    for row in store.batches():
-        events, plans = record.events_of(row), record.plans_of(row)
-        for event in events:
-            if isinstance(event, Submitted):
-                count = len(event.array.indices) if event.array is not None else 1
-                found |= {event.job_id + i: Lived(row.at) for i in range(count)}
-        outcomes = scheduler.redo(state, events, plans, row.at)
-        for decision in (*outcomes, *plans):
-            if isinstance(decision, Start | ClaimOpened):
-                found[_job(decision.attempt_id)].began[decision.attempt_id] = decision.at
-            elif isinstance(decision, AttemptEnded):
-                attempt = next(a for a, _ in state.ended_attempts if a.id == decision.attempt_id)
-                saved = attempt.running_since if attempt.checkpoint_at is None else attempt.checkpoint_at
-                over = (decision.at, decision.because.reason, saved)
-                found[_job(attempt.id)].over[attempt.id] = over
-            elif isinstance(decision, JobEnded):
-                found[decision.job_id].ended = decision.at
-        recovery.forget_changes(state)
-    return found
-
-
-def _job(attempt_id: str) -> int:
-    return int(attempt_id.partition(".")[0])
-
-
-def reckoned(store: Store, live: State, life: Lived, job_id: int, at: int) -> Totals:
-    """The sums of a job at ``at``, from spans, evictions and the log."""
-    sums = {"charged": 0, "unallocated": 0, "credit": 0}
-    for span in store.spans():
-        # A credit is written when its attempt ends.
-        whole = span.kind != "credit" or span.end <= at
-        if _job(span.attempt_id) == job_id and whole:
-            sums[span.kind] += span.amount * max(0, min(span.end, at) - span.start)
-    for cluster in live.clusters.values():
-        for attempt_id, span in cluster.ledger.open.items():
-            if _job(attempt_id) == job_id:
-                sums[span.kind.value] += span.amount * max(0, at - span.start)
-    rows = [row for row in store.evictions(limit=None) if row.job_id == job_id and row.at <= at]
-    amounts = {row.id: row.amount for row in store.attempts_of(job_id)}
-    lost = 0
-    for attempt_id in {row.attempt_id for row in rows}:
-        ended, reason, saved = life.over.get(attempt_id, (at + 1, Reason.FAILED, None))
-        if ended <= at and reason is not Reason.SUCCEEDED and saved is not None:
-            lost += amounts[attempt_id] * (ended - saved)
-    ran = sum(max(0, min(life.over.get(a, (at,))[0], at) - start) for a, start in life.began.items())
-    end = min(at, life.ended if life.ended is not None else at)
-    return Totals(
-        attempts=sum(1 for start in life.began.values() if start <= at),
-        evictions=sum(1 for row in rows if Reason(row.reason) in EVICTED),
-        ran=ran,
-        waited=end - life.submitted - ran,
-        charged=sums["charged"] - sums["credit"],
-        unallocated=sums["unallocated"],
-        lost=lost,
-        lost_known=True,
-    )
 
 
 class OnTime(Life):
@@ -417,13 +342,14 @@ def test_the_stories_in_the_documentation_are_what_is_printed(eager: Rig, monkey
 
 
 def printed(bench: Rig, job_id: int) -> str:
-    """What a terminal of 116 columns shows about a job now, after a round through JSON."""
+    """What a terminal of 116 columns shows about a job now, after a round through JSON; ``...`` for the arithmetic."""
     with bench.engine.view() as state:
         job, now = state.jobs.get(job_id), state.now
         found = answer(state, job) if job is not None else None
     view = Why.model_validate_json(told_by(bench.engine, job_id, found, now).model_dump_json())
     console = Console(width=116, color_system=None, highlight=False)
     with console.capture() as captured:
-        for part in (*page(view, now), *story_lines(view.story)):
+        first, *arithmetic = page(view, now)
+        for part in (first, *(["", "..."] if arithmetic else []), *story_lines(view.story)):
             console.print(part)
     return "\n".join(row.rstrip() for row in captured.get().splitlines()) + "\n"
