@@ -116,13 +116,15 @@ class Client:
     def job(self, job_id: int) -> JobDetail:
         return self._call(JobDetail, "GET", f"/v1/jobs/{job_id}")
 
-    def why(self, job_id: int, *, at: str | None = None) -> Why:
+    def why(self, job_id: int, *, at: str | None = None, reasons: bool = False) -> Why:
         """Why the job is where it is: one sentence, the arithmetic behind it, and its story so far.
 
-        ``at``: as it was then, RFC 3339, or so long ago: ``2h30m``. That may take the server some seconds.
+        ``at``: as it was then, RFC 3339, or so long ago: ``2h30m``. ``reasons``: with what held it up halfway through
+        its longest waits. Both may take the server some seconds.
         """
-        wait_ms = 0 if at is None else _PAST_MS
-        return self._call(Why, "GET", f"/v1/jobs/{job_id}/why", query={"at": at}, wait_ms=wait_ms)
+        query = {"at": at, "reasons": reasons or None}
+        wait_ms = _PAST_MS if at is not None or reasons else 0
+        return self._call(Why, "GET", f"/v1/jobs/{job_id}/why", query=query, wait_ms=wait_ms)
 
     def jobs_page(
         self,

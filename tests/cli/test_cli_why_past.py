@@ -172,5 +172,6 @@ def test_the_command_says_what_it_was_and_what_has_happened(happened: Happened) 
     assert found["story"] == [
         chapter.model_dump(mode="json") for chapter in server.client.why(happened.victim, at=found["at"]).story
     ]
+    assert "Halfway" not in server.cli("why", job, "--reasons").stdout, "it waited for seconds only"
     refused = server.cli("why", job, "--at", "tomorrow", code=None)
     assert refused.returncode and "write 2h or 3d for so long ago" in refused.stderr

@@ -18,6 +18,8 @@ from rich.console import Console
 from story_kit import Lived, lives, reckoned
 from test_recovery_properties import Life, plan_of
 
+from tenure.api.job_views import reason_view
+from tenure.api.routes.why import Asking
 from tenure.api.routes.why import told as told_by
 from tenure.api.why_models import Why
 from tenure.cli.why_page import page
@@ -26,6 +28,7 @@ from tenure.core.events import AttemptExited, ExitKind, HostStateChanged, PauseS
 from tenure.core.model import GPU, HOUR, MINUTE, SECOND, SHARE_ONE, Budget, HostState, Policy
 from tenure.core.reasons import Reason
 from tenure.core.state import State
+from tenure.engine.past import Past
 from tenure.executors.base import Phase
 from tenure.store import Store
 from tenure.why import answer
@@ -353,3 +356,24 @@ def printed(bench: Rig, job_id: int) -> str:
         for part in (first, *(["", "..."] if arithmetic else []), *story_lines(view.story)):
             console.print(part)
     return "\n".join(row.rstrip() for row in captured.get().splitlines()) + "\n"
+
+
+def test_long_waits_that_are_over_are_asked_about(eager: Rig) -> None:
+    victim, gainer = preempted(eager)
+    began = eager.engine.now()
+    eager.advance(50 * MINUTE)
+    eager.finish(gainer)
+    eager.advance(HOUR)
+    eager.finish(victim, 0, 0)
+    now = eager.engine.now()
+    waits = {}
+    for job in (victim, gainer):
+        asking = Asking(Past(eager.store), job, now)
+        story_of = told_by(eager.engine, job, None, now, asking).story
+        (waits[job],) = [chapter for chapter in story_of if chapter.kind == "waited"]
+    assert waits[gainer].reason is None, "it waited for seconds"
+    assert waits[victim].text.startswith("Waited 50m. Halfway: Waiting for GPUs: it needs 8, and 4 are free")
+    asking = Asking(Past(eager.store), victim, now)
+    halfway = asking(began + 25 * MINUTE)
+    assert halfway is not None and waits[victim].reason == reason_view(halfway)
+    assert asking(T0 - 1) is None, "the log does not reach back to then"

@@ -29,9 +29,9 @@ class SubmittedChapter(ChapterBase):
 
 
 class WaitedChapter(ChapterBase):
-    """``until`` null: it waits still, for ``reason``. ``claimed_at``: since when others had to release its GPUs.
+    """``until`` null: it waits still, for ``reason``; else that is the reason halfway, if ``reasons`` were asked for.
 
-    ``attempt``: the one that ended the wait.
+    ``claimed_at``: since when others had to release its GPUs. ``attempt``: the one that ended the wait.
     """
 
     kind: Literal["waited"] = "waited"

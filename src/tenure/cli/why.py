@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from typing import Annotated
+
+import typer
 
 from tenure.cli import moments
 from tenure.cli.context import JobArgument, Json, connect, print_json
 from tenure.cli.moments import AtOption
 from tenure.cli.naming import named, one
 
+ReasonsOption = Annotated[
+    bool, typer.Option("--reasons", help="Say what held it up halfway through its longest waits, too.")
+]
 
-def why(job: JobArgument, at: AtOption = None, json: Json = False) -> None:
+
+def why(job: JobArgument, at: AtOption = None, reasons: ReasonsOption = False, json: Json = False) -> None:
     """Say why a job waits, or how safe it is where it runs: one sentence, then the arithmetic and its story."""
     from tenure.cli import render
 
     given, now = named(job), render.now_ms()
     then = moments.moment(at, now) if at is not None else None
-    with connect() as client, moments.patience(f"going back: {at}") if at is not None else nullcontext():
-        found = client.why(one(client, given), at=then)
+    with connect() as client, moments.patience("going back, by what was written down"):
+        found = client.why(one(client, given), at=then, reasons=reasons)
     if json:
         print_json(found)
         return

@@ -27,7 +27,8 @@ class Submitted:
 class Waited:
     """From its submission, or the end of an attempt, to the next one's start.
 
-    ``until`` None: it waits still, and ``why`` is the reason. ``claimed_at``: since when its GPUs were promised to it,
+    ``until`` None: it waits still, and ``why`` is the reason; of a wait that is over it is the reason halfway, where
+    somebody has asked for it. ``claimed_at``: since when its GPUs were promised to it,
     where others had to release them first. ``attempt``: the one that ended the wait.
     """
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
+from tenure.core.model import MINUTE
 from tenure.core.outcomes import EVICTED
 from tenure.core.reasons import Because, Reason
 from tenure.store import AttemptRow, EvictionRow, Store
@@ -28,6 +30,10 @@ from tenure.why.records import Answer
 
 DETAILED = 30
 """The last attempts of which everything is looked up; of earlier ones, what their rows say."""
+LONG = MINUTE
+"""Shorter waits are not asked about."""
+ASKED = 3
+"""How many waits are asked about: each costs a look at the past."""
 
 
 def story(store: Store, job_id: int, at: int, answer: Answer | None = None) -> Story | None:
@@ -39,6 +45,17 @@ def story(store: Store, job_id: int, at: int, answer: Answer | None = None) -> S
     running = answer.running.attempt if answer is not None and answer.running is not None else None
     known = facts.read(store, job_id, at, live=answer is not None, running=running)
     return None if known is None else _Teller(store, known, answer.because if answer is not None else None).tell()
+
+
+def with_reasons(tale: Story, reason_at: Callable[[int], Because | None]) -> Story:
+    """The same story, with what held the job up halfway through its longest waits that are over.
+
+    ``reason_at``: the reason of the job at a past moment, ms; None when nobody knows.
+    """
+    over = [c for c in tale.chapters if isinstance(c, Waited) and c.until is not None and c.until - c.at >= LONG]
+    longest = sorted(over, key=lambda c: c.at - (c.until or 0))[:ASKED]
+    found = {id(c): replace(c, why=reason_at((c.at + (c.until or 0)) // 2)) for c in longest}
+    return replace(tale, chapters=tuple(found.get(id(chapter), chapter) for chapter in tale.chapters))
 
 
 class _Teller:

@@ -57,7 +57,7 @@ def _waited(chapter: Waited) -> str:
     text = f"Waited {_length(chapter.until - chapter.at)}"
     if chapter.claimed_at is not None:
         text += f", the last {_length(chapter.until - chapter.claimed_at)} for others to release its GPUs"
-    return text + "."
+    return f"{text}." + ("" if chapter.why is None else f" Halfway: {words.sentence(chapter.why)}")
 
 
 @_line.register

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -13,14 +14,15 @@ from tenure.api.job_views import job_view
 from tenure.api.story_views import story_view
 from tenure.api.why_models import Why
 from tenure.api.why_views import ended_view, why_view
-from tenure.core.reasons import Reason, Refusal
+from tenure.core import explain
+from tenure.core.reasons import Because, Reason, Refusal
 from tenure.core.state import State
 from tenure.engine.clock import wall_ms
 from tenure.engine.engine import Engine
 from tenure.engine.past import Past
 from tenure.store import JobRow
 from tenure.why import Answer, answer
-from tenure.why.story import story
+from tenure.why.story import story, with_reasons
 from tenure.why.telling import Hope, summary
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
@@ -31,23 +33,33 @@ Moment = Annotated[
 ]
 
 
+Reasons = Annotated[bool, Query(description="with what held it up halfway through its longest waits")]
+
+
 @router.get("/{job_id}/why")
-def why(job_id: JobId, engine: Server, past: History, _user: Caller, at: Moment = None) -> Why:
+def why(
+    job_id: JobId, engine: Server, past: History, _user: Caller, at: Moment = None, reasons: Reasons = False
+) -> Why:
     """Why it waits, or how safe it is where it runs: one sentence, the arithmetic behind it, and its story so far.
 
     With ``at``: as it was then, for as long as the log reaches back.
     """
     row = job_of(engine, job_id)
-    if at is not None:
-        return _then(engine, past, row, at)
-    with engine.view() as state:  # the engine waits meanwhile: words are made outside
-        found = _answer(state, job_id)
-    return told(engine, job_id, found, found.at if found is not None else engine.now())
-
-
-def _then(engine: Engine, past: Past, row: JobRow, text: str) -> Why:
-    """The answer of a past moment. A state that has to be read takes its time, and holds nothing up."""
     now = max(engine.now(), wall_ms())
+    if at is not None:
+        then = _moment(at, row, now)
+        # A state that has to be read takes its time, and holds nothing up.
+        over = row.ended_at is not None and row.ended_at <= then <= now
+        found = None if over else _answer(past.state_at(then, now), job_id)
+    else:
+        with engine.view() as state:  # the engine waits meanwhile: words are made outside
+            found = _answer(state, job_id)
+        then = found.at if found is not None else engine.now()
+    return told(engine, job_id, found, then, Asking(past, job_id, now) if reasons else None)
+
+
+def _moment(text: str, row: JobRow, now: int) -> int:
+    """A moment of a job's life. Raises Failed and Refusal."""
     try:
         at = units.parse_moment(text, now)
     except units.UnitError as error:
@@ -55,9 +67,7 @@ def _then(engine: Engine, past: Past, row: JobRow, text: str) -> Why:
     if at < row.submitted_at:
         fix = f"job {row.id} was submitted at {units.format_time(row.submitted_at)}: ask for then, or later"
         raise Refusal(Reason.BAD_VALUE, "at", text, fix)
-    if row.ended_at is not None and row.ended_at <= at <= now:
-        return told(engine, row.id, None, at)
-    return told(engine, row.id, _answer(past.state_at(at, now), row.id), at)
+    return at
 
 
 def _answer(state: State, job_id: int) -> Answer | None:
@@ -65,12 +75,32 @@ def _answer(state: State, job_id: int) -> Answer | None:
     return answer(state, job) if job is not None else None
 
 
-def told(engine: Engine, job_id: int, found: Answer | None, at: int) -> Why:
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """The reason of a job at past moments, from the log."""
+
+    past: Past
+    job_id: int
+    now: int
+
+    def __call__(self, at: int) -> Because | None:
+        """None when the log does not reach back to then."""
+        try:
+            state = self.past.state_at(at, self.now)
+        except Refusal:
+            return None
+        job = state.jobs.get(self.job_id)
+        return explain.why(state, job) if job is not None else None
+
+
+def told(engine: Engine, job_id: int, found: Answer | None, at: int, asking: Asking | None = None) -> Why:
     """An answer, None for a job that has ended, with the story as of ``at``, ms."""
     view = why_view(found) if found is not None else ended_view(job_view(engine, job_of(engine, job_id)), at)
     tale = story(engine.store, job_id, at, found)
     if tale is None:
         return view
+    if asking is not None:
+        tale = with_reasons(tale, asking)
     sentence = summary(tale, _hope(found)) or view.sentence
     return view.model_copy(update={"story": story_view(tale), "sentence": sentence})
 
