@@ -25,6 +25,8 @@ EXAMPLES: dict[str, Number] = {
     "word": "host_failed",
     "codes": (0, 1, -9),
     "gpu_hours": 1_500 * HOUR,
+    "gpus_time": 8 * HOUR,
+    "rule": "margin",
     "protections": (("3.1", T), ("4.1", T + HOUR)),
     "": 7,
 }

@@ -13,6 +13,7 @@ import signal
 from collections.abc import Callable, Mapping
 
 from tenure import units
+from tenure.core.model import GPU
 from tenure.core.reasons import Because, Number, Reason
 
 _RATIOS = (
@@ -20,6 +21,7 @@ _RATIOS = (
     "that of {second} {second_ratio_ppm:ratio} ({second_recent_ppm:ratio})]"
 )
 _PROTECTED = "[; first to lose their protection: {protected:protections}]"
+_EVICTABLE = "[; evictions could free {evictable_gpus} more]"
 
 TEMPLATES: dict[Reason, str] = {
     Reason.STARTED_FREE: "Started on free GPUs[: it needs {gpus}, and {free_gpus} were free].",
@@ -34,12 +36,14 @@ TEMPLATES: dict[Reason, str] = {
     "[; claimed at {planned_at:time}].",
     Reason.CLAIM_DROPPED: "Its claim could not come true, so it queues again[: {why:word}][ (host {host})].",
     Reason.WAITING_NEW: "Waiting for the next scheduling pass.",
-    Reason.WAITING_STANDING: f"Waiting: [{{first}}|another budget] comes first{_RATIOS}"
-    "[, with priority {first_priority} against {priority}][; it runs as attempt {attempt}]"
+    Reason.WAITING_STANDING: "Waiting: [{first}|another budget] [{rule:rule}|comes first]"
+    f"[ of {{margin:gpus_time}} GPU-hours]{_RATIOS}"
+    "[ ({first_priority} against {priority})][; it runs as attempt {attempt}]"
     "[, whose turn lasts until {turn_until:time}].",
-    Reason.WAITING_CAPACITY: f"Waiting for GPUs[: it needs {{gpus}}, and {{free_gpus}} are free]{_PROTECTED}.",
+    Reason.WAITING_CAPACITY: "Waiting for GPUs[: it needs {gpus}, and {free_gpus} are free]"
+    f"{_EVICTABLE}{_PROTECTED}.",
     Reason.WAITING_WHOLE_HOSTS: "Waiting for whole hosts[: it needs {whole_needed}, and {whole_free} are free]"
-    f"[; {{free_gpus}} GPUs are free in pieces]{_PROTECTED}.",
+    f"[; {{free_gpus}} GPUs are free in pieces]{_EVICTABLE}{_PROTECTED}.",
     Reason.WAITING_LABELS: "Waiting for hosts with the labels that it requires[: {labels:names}]"
     "[; {free_gpus} GPUs are free elsewhere].",
     Reason.WAITING_HOST_STATE: "Waiting for hosts to be healthy again[: {hosts:names}][ ({closed} closed)].",
@@ -57,8 +61,8 @@ TEMPLATES: dict[Reason, str] = {
     "[, {hosts} hosts of them].",
     Reason.WAITING_RESERVATION: "Waiting: [{held}|some] hosts are held for it[ in {cluster}: {hosts:names}]"
     "[; they are free to it by {told:time}][, and it starts by {starts_by:time}].",
-    Reason.WAITING_DEPENDENCY: "Waiting for other jobs to end[: {ok:names} with success]"
-    "[; {any:names} in whatever way].",
+    Reason.WAITING_DEPENDENCY: "Waiting for other jobs to end[, with success: {ok:names}]"
+    "[, in whatever way: {any:names}].",
     Reason.WAITING_THROTTLE: "Waiting[: at most {throttle} jobs of array {array} are let in at a time].",
     Reason.HELD_BY_PERSON: "Held by [{by}|a person] until somebody releases it.",
     Reason.HELD_NO_SHARE: "Held: [{budget}|its budget] has no share[ of {cluster}] now, so nothing charged can "
@@ -229,6 +233,21 @@ def _word(value: Number) -> str:
     return str(value).replace("_", " ")
 
 
+_RULES = {
+    "order": "comes first",
+    "margin": "is not behind by the margin",
+    "turn": "has its turn",
+    "priority": "runs a job of no lower priority",
+}
+"""What lets an exposed or unallocated attempt of a budget stay."""
+
+
+def _rule(value: Number) -> str:
+    if not isinstance(value, str) or value not in _RULES:
+        raise _Missing
+    return _RULES[value]
+
+
 def _codes(value: Number) -> str:
     """Exit codes of replicas, each different one once, signals by name."""
     codes = value if isinstance(value, tuple | list) else (value,)
@@ -264,11 +283,13 @@ _INTEGER_KINDS: dict[str, Callable[[int], str]] = {
     "ratio": _ratio,
     "duration": units.format_duration,
     "gpu_hours": units.format_gpu_hours,
+    "gpus_time": lambda gpus_ms: units.format_gpu_hours(gpus_ms * GPU),
     "while_protected": _while_protected,
 }
 _OTHER_KINDS: dict[str, Callable[[Number], str]] = {
     "names": _plain,
     "word": _word,
     "codes": _codes,
+    "rule": _rule,
     "protections": _protections,
 }

@@ -110,7 +110,7 @@ def test_dependencies_wait_hold_and_fail(api: Api) -> None:
     last = submit(api, after_ok=[first, f"{array}_1"], after_any=[str(array)])["job"]
     assert last["state"] == "queued" and last["reason"]["code"] == "waiting_dependency"
     assert last["reason"]["numbers"] == {"left": 3, "ok": ["1", "2_1"], "any": ["2"]}
-    assert last["reason"]["text"] == "Waiting for other jobs to end: 1, 2_1 with success; 2 in whatever way."
+    assert last["reason"]["text"] == "Waiting for other jobs to end, with success: 1, 2_1, in whatever way: 2."
     for job in (1, 2, 3):
         api.reach(job, "running")
         api.executor.finish(f"{job}.1", 1 if job == 2 else 0)

@@ -51,6 +51,7 @@ def test_waiting_for_standing_names_the_sibling_and_both_ratios() -> None:
         "second": "lab/a",
         "second_ratio_ppm": 100 * 10**6 // 672,
         "second_recent_ppm": 0,
+        "rule": "order",
     }
 
 
@@ -68,6 +69,7 @@ def test_waiting_for_standing_in_ones_own_budget_names_both_priorities() -> None
             "first": "lab/a",
             "first_priority": 2,
             "priority": 1,
+            "rule": "priority",
         },
     )
 

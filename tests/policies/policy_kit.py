@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from support import invariants
-from support.world import World, check
-from tenure.core import scheduler
-from tenure.core.decisions import Claim, Decision, Start
-from tenure.core.events import Event
+from support.world import World
+from tenure.core.decisions import Claim, Start
 from tenure.core.model import MINUTE
 from tenure.core.reasons import Reason
 from tenure.core.state import State
@@ -18,23 +16,7 @@ class Under(World):
 
     def __init__(self, policy: Policy, /, *given: object, **more: object) -> None:
         self.rules = policy
-        super().__init__(*given, **more)  # type: ignore[arg-type]
-
-    def step(self, *events: Event, after: int = 0) -> list[Decision]:
-        self.now += after
-        made: list[Decision] = []
-        todo: tuple[Event, ...] = events
-        while True:
-            result = scheduler.step(self.state, todo, self.now, self.rules.run)
-            self.log.append((self.now, todo, result))
-            made += [*result.outcomes, *result.plans]
-            self._collect()
-            check(self)
-            todo = self._reactions()
-            if not todo:
-                break
-        self.decisions += made
-        return made
+        super().__init__(*given, decide=policy.run, **more)  # type: ignore[arg-type]
 
     def placed(self) -> list[int]:
         """Jobs in the order in which they were started or given a claim."""

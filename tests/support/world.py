@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from support.invariants import check, fingerprint
-from tenure.core import scheduler
-from tenure.core.decisions import Decision, Evict, Stop, Stopping
+from tenure.core import cycle, scheduler
+from tenure.core.decisions import Decision, Evict, Plan, Stop, Stopping
 from tenure.core.events import (
     AttemptExited,
     CancelRequested,
@@ -72,6 +72,7 @@ class World:
     """Drives ``scheduler.step`` and keeps every decision.
 
     ``auto_up``: replicas run as soon as they start. ``auto_release``: a stopped attempt exits when it is killed.
+    ``decide``: the pass, Tenure's own unless another policy is looked at.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class World:
         auto_up: bool = True,
         auto_release: bool = True,
         at: int = T0,
+        decide: Callable[[State], Sequence[Plan]] = cycle.run,
     ) -> None:
         self.clusters = _clusters(cluster)
         self.policy = policy or Policy()
@@ -92,6 +94,7 @@ class World:
         self.grants = tuple(grants)
         self.auto_up = auto_up
         self.auto_release = auto_release
+        self.decide = decide
         self.state = State()
         self.now = at
         self.next_id = 1
@@ -165,7 +168,7 @@ class World:
         made: list[Decision] = []
         todo: tuple[Event, ...] = events
         while True:
-            result = scheduler.step(self.state, todo, self.now)
+            result = scheduler.step(self.state, todo, self.now, self.decide)
             self.log.append((self.now, todo, result))
             made += [*result.outcomes, *result.plans]
             self._collect()

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from tenure.core.foreign import without
 from tenure.core.ledger import Kind
 from tenure.core.lifecycle import JobState
-from tenure.core.model import MINUTE
+from tenure.core.model import GPU, MINUTE
 from tenure.core.placement import Misfit, Room
 from tenure.core.preemption import Contest, contrast, outranks, room_at_most
 from tenure.core.reasons import Because, Number, Reason
 from tenure.core.reservation import Doors
-from tenure.core.state import Attempt, Job, Reservation, State, protected
+from tenure.core.state import Attempt, Job, Reservation, State, margin_amount, protected
 
 NAMED = 3
 """Attempts that a reason names at most."""
@@ -144,7 +144,7 @@ def _waiting(contest: Contest, job: Job, parked: Reason | None, shut: int) -> Be
         return Because(Reason.WAITING_HOST_STATE, {"cluster": name, "closed": misfit.closed, "hosts": closed[:NAMED]})
     if cluster.foreign and without(trial, cluster).can_fit(spec.roles, spec.labels):
         return _around(contest, job, trial)
-    return _no_room(contest, job, trial)
+    return _no_room(contest, job, trial, misfit)
 
 
 def _kept_out(contest: Contest, shut: int) -> Because:
@@ -178,12 +178,23 @@ def _standing(contest: Contest, job: Job, others: list[Attempt]) -> Because:
     if split is None:
         rival_job = contest.state.jobs[rival.job_id]
         numbers |= {"first": rival.leaf, "first_priority": rival_job.spec.priority, "priority": job.spec.priority}
+        numbers["rule"] = "turn" if rival.promised_until is not None else "priority"
     else:
         mine, theirs = split
         numbers |= contrast(standing, theirs, mine)
+        numbers |= _rule(contest, job, rival, standing.reach(theirs, mine) >= 0)
     if rival.promised_until is not None:
         numbers["turn_until"] = rival.promised_until
     return Because(Reason.WAITING_STANDING, numbers)
+
+
+def _rule(contest: Contest, job: Job, rival: Attempt, comes_first: bool) -> dict[str, Number]:
+    """What lets an attempt of another budget stay: its turn, the order of the two, or the margin alone."""
+    if rival.promised_until is not None:
+        return {"rule": "turn"}
+    if comes_first:
+        return {"rule": "order"}
+    return {"rule": "margin", "margin": contest.standing(job.kind).margin(margin_amount(job.spec)) // GPU}
 
 
 def _around(contest: Contest, job: Job, trial: Room) -> Because:
@@ -194,11 +205,16 @@ def _around(contest: Contest, job: Job, trial: Room) -> Because:
     return Because(Reason.WAITING_OTHERS, {**numbers, "others": used, "hosts": tuple(sorted(cluster.foreign))[:NAMED]})
 
 
-def _no_room(contest: Contest, job: Job, trial: Room) -> Because:
-    """Even without everything that is exposed there is no room: what is missing, and who holds it until when."""
+def _no_room(contest: Contest, job: Job, trial: Room, now: Misfit) -> Because:
+    """Even without everything that is exposed there is no room: what is missing, and who holds it until when.
+
+    ``now``: why it does not fit beside what runs. What is free is told as of now, not as if evictions had been made.
+    """
     misfit = trial.fit(job.spec.roles, job.spec.labels)
     assert isinstance(misfit, Misfit)  # the caller has tried it
-    numbers: dict[str, Number] = {"cluster": contest.cluster.spec.name, **_counts(misfit, job)}
+    numbers: dict[str, Number] = {"cluster": contest.cluster.spec.name, **_counts(now, job)}
+    if misfit.free_gpus > now.free_gpus:
+        numbers["evictable_gpus"] = misfit.free_gpus - now.free_gpus
     if misfit.fits_without_labels:
         return Because(Reason.WAITING_LABELS, {**numbers, "labels": _labels(job)})
     if misfit.cpu_mem_short and not misfit.gpus_short:

@@ -1,0 +1,27 @@
+"""Every number of every decision and answer of random histories, recounted from the log by plain loops."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.test_properties import Chaos, Command, histories
+from support.play import Recounted
+from tenure.core.events import Event
+
+
+class Counted(Chaos):
+    """Random histories in a world that is recounted after every step; the rest is looked at elsewhere."""
+
+    world_of = Recounted
+
+    def _make(self, after: int, events: tuple[Event, ...]) -> None:
+        self.world.step(*events, after=after)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 23), histories)
+def test_whatever_happens_numbers_are_those_of_the_spans(start: int, history: list[tuple[int, list[Command]]]) -> None:
+    world = Counted(start)
+    for after, todo in history:
+        world.step(after, todo)
