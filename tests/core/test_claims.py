@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from scenarios import OLD, past, victims
-
 from support.world import World, hosts
 from tenure.core.decisions import ClaimDropped, ClaimOpened, HostMarked
 from tenure.core.events import ClockAlarm, PauseScope

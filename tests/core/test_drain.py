@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from scenarios import OLD, past, victims
 
+from scenarios import OLD, past, victims
 from support.world import World, hosts
 from tenure.core.decisions import Stop
 from tenure.core.events import PauseScope

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from scenarios import OLD, past
 
+from scenarios import OLD, past
 from support.world import World, hosts
 from tenure.core.events import ClockAlarm, Paused, PauseScope
 from tenure.core.explain import Explainer

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from scenarios import became
 
+from scenarios import became
 from support.world import World, hosts
 from tenure.core.decisions import Credited
 from tenure.core.events import ExitKind, HostStateChanged

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from scenarios import OLD, Fate, became, past, victims
 
+from scenarios import OLD, Fate, became, past, victims
 from support.world import World, hosts
 from tenure.core.decisions import AttemptEnded, ClaimDropped, JobEnded, Stopping
 from tenure.core.events import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from scenarios import OLD, RECENT, past, placed
 
+from scenarios import OLD, RECENT, past, placed
 from support.world import World, hosts
 from tenure.core.ledger import Kind
 from tenure.core.lifecycle import JobState

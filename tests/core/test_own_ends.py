@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from scenarios import became
-
 from support.world import World, hosts
 from tenure.core.events import AttemptExited, ExitKind
 from tenure.core.lifecycle import JobState

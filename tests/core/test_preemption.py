@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from scenarios import OLD, RECENT, past, victims
 
+from scenarios import OLD, RECENT, past, victims
 from support.world import World, hosts
 from tenure.core.decisions import Claim
 from tenure.core.ledger import Kind

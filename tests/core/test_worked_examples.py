@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from scenarios import entitled_hours
 
+from scenarios import entitled_hours
 from support.world import World, hosts
 from tenure.core.decisions import AttemptEnded, Requeued
 from tenure.core.events import HostStateChanged

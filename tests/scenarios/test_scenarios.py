@@ -17,7 +17,7 @@ from tenure.core.explain import OTHER_POLICIES
 from tenure.core.reasons import Because, Reason
 from tenure.store.store import Store
 
-SCENARIOS = load(Path(__file__).parent)
+SCENARIOS = [one for path in sorted(Path(__file__).parent.glob("*.yaml")) for one in load(path)]
 REASONS = Path(__file__).parents[2] / "docs" / "reasons.md"
 
 

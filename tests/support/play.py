@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from support import recount_answers, recount_reasons
@@ -17,9 +16,8 @@ from tenure.core import admission
 from tenure.core import events as e
 from tenure.core.decisions import Decision, Plan
 from tenure.core.explain import Explainer
-from tenure.core.ledger import Kind
-from tenure.core.model import SHARE_ONE, After, HostState, Policy, Role
-from tenure.core.reasons import Because, Reason, Refusal
+from tenure.core.model import SHARE_ONE, HostState, Policy
+from tenure.core.reasons import Because, Refusal
 from tenure.core.state import State
 from tenure.engine import wishes
 from tenure.policies.backfill import Backfill
@@ -104,7 +102,7 @@ class Play:
     # ---- lines
 
     def event(self, line: str) -> e.Event | None:
-        """The event of a line; None when it is refused, as ``try ...`` has to be. Raises ValueError for no such line."""
+        """The event of a line; None when it is refused, as ``try ...`` has to be. Raises AttributeError: no such line."""
         word, _, rest = line.partition(" ")
         return getattr(self, f"_{word}")(rest, line)  # type: ignore[no-any-return]
 
@@ -218,12 +216,14 @@ class Play:
     def _set(self, rest: str, line: str) -> e.Event:
         """``set reserved_percent 0``."""
         name, value = rest.split(" ")
-        number = int(value) if isinstance(getattr(Policy(), name), int) and value.isdigit() else units.parse_duration(value)
+        number = (
+            int(value) if isinstance(getattr(Policy(), name), int) and value.isdigit() else units.parse_duration(value)
+        )
         self.world.policy = replace(self.world.policy, **{name: number})
         return self.world.config()
 
     def _without(self, rest: str, line: str) -> e.Event:
-        """``without host h0``, ``without budget lab/a``, ``without cluster aux``: a configuration that has it no more."""
+        """``without host h0``, ``without budget lab/a``, ``without cluster aux``: it is in the configuration no more."""
         what, name = rest.split(" ")
         config = self.world.config()
         if what == "cluster":

@@ -18,6 +18,7 @@ from tenure.core.model import GPU, HOUR, SHARE_ONE, Budget, Cluster, Grant, Host
 from tenure.core.reasons import Because
 from tenure.core.scheduler import Result
 
+
 class Recount:
     """The log so far, written down again. ``now`` is the time of what was noted last."""
 
@@ -237,8 +238,8 @@ class Recount:
         self.worth = {name: marks for name, marks in self.worth.items() if name in self.clusters}
         self.spans = [span for span in self.spans if span.cluster in self.clusters]
         self.evicted = [one for one in self.evicted if one[1] in self.clusters]
-        there = {(name, host.name) for name, cluster in self.clusters.items() for host in cluster.hosts}
-        self.hosts = {key: state for key, state in self.hosts.items() if key in there}
+        known = {(name, host.name) for name, cluster in self.clusters.items() for host in cluster.hosts}
+        self.hosts = {key: state for key, state in self.hosts.items() if key in known}
 
     def _move(self, run: Run, leaf: str) -> None:
         """Its budget moved: what it used so far stays where it was."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from support.recount import Recount
 from support.recount_contest import Contest
 from support.recount_reasons import Judge, Numbers
-from support.recount_records import CHARGED, Asked, Run, before
+from support.recount_records import CHARGED, Asked, before
 from tenure.core.events import PauseScope
 from tenure.core.model import GPU, MINUTE, After
 from tenure.core.reasons import Because, Reason
@@ -103,7 +103,9 @@ class _Answer:
             case Reason.WAITING_STANDING:
                 return self._standing(contest, because)
             case Reason.WAITING_OTHERS:
-                others = {k[1]: use.gpus for k, use in recount.foreign.items() if k[0] == contest.cluster and _uses(use)}
+                others = {
+                    k[1]: use.gpus for k, use in recount.foreign.items() if k[0] == contest.cluster and _uses(use)
+                }
                 gone = [run.id for run in contest.evictable(job.kind)]
                 found: Numbers = {"gpus": job.gpus, "free_gpus": contest.free(gone)}
                 return {**found, "others": sum(others.values()), "hosts": tuple(sorted(others))[:NAMED]}

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 
 from support.recount import Recount
 from support.recount_contest import Contest
-from support.recount_records import CHARGED, Asked, Run, before
+from support.recount_records import CHARGED, Asked, Run
 from tenure.core import decisions as d
 from tenure.core import events as e
-from tenure.core.model import GPU, HOUR, MINUTE
+from tenure.core.model import GPU, MINUTE
 from tenure.core.reasons import Because, Reason
 from tenure.core.scheduler import Result
 
@@ -90,7 +90,12 @@ class Judge:
 
     def _in_turn(self, job: Asked, contest: Contest) -> None:
         """Rule 5: nobody who could have had the same place sorts before whoever gets it."""
-        if not self.recount.by_tree or contest.reservations() or self.recount.headroom.get(contest.cluster) or len(job.spec.clusters) > 1:
+        if (
+            not self.recount.by_tree
+            or contest.reservations()
+            or self.recount.headroom.get(contest.cluster)
+            or len(job.spec.clusters) > 1
+        ):
             return
         for other in self.recount.jobs.values():
             alike = (other.spec.roles, other.spec.labels, other.spec.clusters, other.kind)
@@ -336,9 +341,7 @@ class Judge:
                 raise AssertionError(f"{because.reason} ends no reservation")
 
 
-_OWN_ENDS = frozenset(
-    {Reason.SUCCEEDED, Reason.FAILED, Reason.NOT_STARTED, Reason.EXECUTOR_LOST, Reason.REQUEUED}
-)
+_OWN_ENDS = frozenset({Reason.SUCCEEDED, Reason.FAILED, Reason.NOT_STARTED, Reason.EXECUTOR_LOST, Reason.REQUEUED})
 
 
 def _held(job: Asked) -> Numbers:

@@ -95,10 +95,9 @@ class Scenario:
         return str(self.settings.get("under", ""))
 
 
-def load(directory: Path) -> list[Scenario]:
-    """All scenarios of a directory's files. Raises ValueError for a key that there is not."""
-    found = [one for path in sorted(directory.glob("*.yaml")) for one in yaml.safe_load(path.read_text("utf-8"))]
-    return [_scenario(one) for one in found]
+def load(path: Path) -> list[Scenario]:
+    """The scenarios of a file. Raises ValueError for a key that there is not."""
+    return [_scenario(one) for one in yaml.safe_load(path.read_text("utf-8"))]
 
 
 _KEYS = {"scenario", "shows", "hosts", "host", "cluster", "budgets", "policy", "under", "manual", "steps", "members"}
@@ -134,7 +133,13 @@ def _step(raw: dict[str, Any]) -> Step:
     if unknown := raw.keys() - {"at", "do", "then", "says", "pass"}:
         raise ValueError(f"at {raw.get('at')}: no such key: {', '.join(sorted(unknown))}")
     says = {str(about): Said(**said) for about, said in (raw.get("says") or {}).items()}
-    return Step(units.parse_duration(raw["at"]), tuple(raw.get("do") or ()), tuple(raw.get("then") or ()), says, raw.get("pass", True))
+    return Step(
+        units.parse_duration(raw["at"]),
+        tuple(raw.get("do") or ()),
+        tuple(raw.get("then") or ()),
+        says,
+        raw.get("pass", True),
+    )
 
 
 # ---- jobs in a line
