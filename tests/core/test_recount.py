@@ -19,7 +19,7 @@ class Counted(Chaos):
         self.world.step(*events, after=after)
 
 
-@settings(max_examples=15)
+@settings(max_examples=40)
 @given(st.integers(0, 23), histories)
 def test_whatever_happens_numbers_are_those_of_the_spans(start: int, history: list[tuple[int, list[Command]]]) -> None:
     world = Counted(start)

@@ -102,7 +102,7 @@ class Play:
     # ---- lines
 
     def event(self, line: str) -> e.Event | None:
-        """The event of a line; None when it is refused, as ``try ...`` has to be. Raises AttributeError: no such line."""
+        """The event of a line; None when it was refused, as has to be. Raises AttributeError: no such line."""
         word, _, rest = line.partition(" ")
         return getattr(self, f"_{word}")(rest, line)  # type: ignore[no-any-return]
 
@@ -223,7 +223,7 @@ class Play:
         return self.world.config()
 
     def _without(self, rest: str, line: str) -> e.Event:
-        """``without host h0``, ``without budget lab/a``, ``without cluster aux``: it is in the configuration no more."""
+        """``without host h0``, ``without budget lab/a``, ``without cluster aux``: it is configured no more."""
         what, name = rest.split(" ")
         config = self.world.config()
         if what == "cluster":

@@ -99,7 +99,7 @@ class _Answer:
                 assert paused or recount.alarm
                 return {"by": paused or "clock alarm"}
             case Reason.WAITING_HOST_STATE:
-                return self._host_state(contest)
+                return self._host_state(contest, numbers["closed"])
             case Reason.WAITING_STANDING:
                 return self._standing(contest, because)
             case Reason.WAITING_OTHERS:
@@ -116,15 +116,15 @@ class _Answer:
         held = sorted((plan.told, i) for i, plan in contest.reservations().items() if shut & set(plan.hosts))
         return {"hosts": len(shut), "for": tuple((str(i), told) for told, i in held[:NAMED])}
 
-    def _host_state(self, contest: Contest) -> Numbers:
+    def _host_state(self, contest: Contest, closed_told: object) -> Numbers:
         closed = sorted(host.name for host in contest.hosts() if not contest.is_open(host.name))
         roles, counts = self.job.spec.roles, set()
         for way in contest.allowed(self.job.spec):
             for role in roles:
                 fit = [h for h in way if h.gpus >= role.gpus and h.cpus >= role.cpus and h.mem >= role.mem]
                 counts.add(sum(1 for host in fit if host.name in closed))
-        assert len(counts) == 1
-        return {"closed": counts.pop(), "hosts": tuple(closed[:NAMED])}
+        assert closed_told in counts
+        return {"closed": closed_told, "hosts": tuple(closed[:NAMED])}
 
     def _standing(self, contest: Contest, because: Because) -> Numbers:
         recount, job = self.recount, self.job

@@ -221,7 +221,9 @@ class Judge:
         if by.leaf == job.leaf:
             assert contest.rank(by)[::2] < contest.rank(job)[::2]
         else:
-            assert by.submitted > job.reservation.at and contest.by_standing(by, job.leaf, contest.margin(by))
+            # Who makes way beside others was judged together with them, before the first of them did.
+            assert by.submitted > job.reservation.at
+            assert self.moved or contest.by_standing(by, job.leaf, contest.margin(by))
         expected: Numbers = {"by": by.id, "budget": by.budget, "starts_by": job.reservation.starts_by}
         self.same(plan.because, expected)
 
