@@ -217,10 +217,9 @@ _HEAD = f"""\
 # Twenty cases
 
 What the rules do on ordinary days. {GPUS} GPUs in hosts of 8 and {PEOPLE} simulated people who ask for more than there
-is ([the simulator](simulator.md), mix `saturated`); each case is the first of its kind after a day and a half, jobs with a short
-story before those with a long one. What is
-quoted are the product's own sentences, with the numbers of that moment. `python docs/cases/why_cases.py` writes this
-page, and a test compares it with a new run.
+is ([the simulator](simulator.md), mix `saturated`). Each case is the first of its kind after a day and a half, jobs
+with a short story before those with a long one. What is quoted are the product's own sentences, with the numbers of
+that moment. `python docs/cases/why_cases.py` writes this page, and a test compares it with a new run.
 
 How to read the numbers is in [Concepts](concepts.md); what each sentence can say, in [Reasons](reasons.md).
 """

@@ -13,7 +13,10 @@ from tenure.core.events import Event
 class Counted(Chaos):
     """Random histories in a world that is recounted after every step; the rest is looked at elsewhere."""
 
-    world_of = Recounted
+    def __init__(self, start: int) -> None:
+        super().__init__(start)
+        made = self.world
+        self.world = Recounted(made.clusters, tree=made.tree, policy=made.policy, auto_up=False, auto_release=False)
 
     def _make(self, after: int, events: tuple[Event, ...]) -> None:
         self.world.step(*events, after=after)

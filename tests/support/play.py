@@ -213,6 +213,12 @@ class Play:
         self.world.tree = tuple(replace(b, share=shares.get(b.path, b.share)) for b in self.world.tree)
         return self.world.config()
 
+    def _tree(self, rest: str, line: str) -> e.Event:
+        """``tree lab/a 40%, lab/new 60%``: other budgets from now on."""
+        shares = {path: units.parse_share(share) for path, share in (one.split(" ") for one in rest.split(", "))}
+        self.world.tree = budgets({path: share / SHARE_ONE for path, share in shares.items()})
+        return self.world.config()
+
     def _set(self, rest: str, line: str) -> e.Event:
         """``set reserved_percent 0``."""
         name, value = rest.split(" ")

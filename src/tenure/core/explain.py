@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from tenure.core.foreign import without
 from tenure.core.ledger import Kind
 from tenure.core.lifecycle import JobState
-from tenure.core.model import GPU, MINUTE
+from tenure.core.model import MINUTE
 from tenure.core.placement import Misfit, Room
 from tenure.core.preemption import Contest, contrast, outranks, room_at_most
 from tenure.core.reasons import Because, Number, Reason
 from tenure.core.reservation import Doors
-from tenure.core.state import Attempt, Job, Reservation, State, margin_amount, protected
+from tenure.core.state import Attempt, Job, Reservation, State, protected
 
 NAMED = 3
 """Attempts that a reason names at most."""
@@ -194,7 +194,7 @@ def _rule(contest: Contest, job: Job, rival: Attempt, comes_first: bool) -> dict
         return {"rule": "turn"}
     if comes_first:
         return {"rule": "order"}
-    return {"rule": "margin", "margin": contest.standing(job.kind).margin(margin_amount(job.spec)) // GPU}
+    return {"rule": "margin", "margin": job.spec.gpus * contest.state.policy.preemption_margin}
 
 
 def _around(contest: Contest, job: Job, trial: Room) -> Because:
