@@ -42,6 +42,8 @@ class Recount:
         """When attempts were evicted by plans, and in which cluster."""
         self.shorts: list[tuple[int, str, int]] = []
         """When short contracts began to queue, where they would rather run, their GPUs."""
+        self.blurred: set[str] = set()
+        """Clusters where some of them had to wait for others first: when these began to queue nobody knows here."""
         self.headroom: dict[str, tuple[str, ...]] = {}
         self.paused: dict[e.PauseScope, str] = {}
         self.alarm = False
@@ -133,7 +135,10 @@ class Recount:
                 job.array, job.throttle, job.label = event.job_id, array.throttle, f"{event.job_id}_{index}"
             self.jobs[job_id] = job
             if 0 < spec.contract.min_runtime <= HOUR // 4 and job.gpus <= 8:
-                self.shorts.append((self.now, next(c for c in spec.clusters if c in self.clusters), job.gpus))
+                where = next(c for c in spec.clusters if c in self.clusters)
+                self.shorts.append((self.now, where, job.gpus))
+                if job.throttle or job.after:
+                    self.blurred.add(where)
 
     def _follow(self, outcome: d.Outcome) -> None:
         match outcome:

@@ -54,7 +54,7 @@ class Judge:
             case d.Unreserve():
                 self._unreserve(decision)
             case d.Headroom():
-                wanted = Contest(self.recount, decision.cluster).wanted()
+                wanted = self._wanted(decision.cluster, decision.because)
                 self.same(decision.because, {"wanted": wanted, "hosts": len(decision.hosts)})
             case d.ClaimOpened():
                 self.same(decision.because, {"planned_at": self.recount.runs[decision.attempt_id].planned})
@@ -188,7 +188,7 @@ class Judge:
         if victim.because.reason is Reason.EVICTED_HEADROOM:
             kept = self.recount.headroom[run.cluster]
             assert set(run.hosts) <= set(kept)
-            wanted = Contest(self.recount, run.cluster).wanted()
+            wanted = self._wanted(run.cluster, victim.because)
             self.same(victim.because, {"hosts": len(kept), "wanted": wanted})
             return
         assert victim.because.reason is Reason.EVICTED_DRAIN
@@ -197,6 +197,10 @@ class Judge:
         known = self.recount.hosts[run.cluster, host]
         why = known.why if isinstance(known, e.HostStateChanged) else f"{known.because.numbers['attempt']} not released"
         self.same(victim.because, {"host": host, "why": why})
+
+    def _wanted(self, cluster: str, because: Because) -> object:
+        """GPUs that are wanted for short contracts, where it is known when these began to queue."""
+        return because.numbers["wanted"] if cluster in self.recount.blurred else Contest(self.recount, cluster).wanted()
 
     def _reserve(self, plan: d.Reserve) -> None:
         job, cluster = self.recount.jobs[plan.job_id], self.recount.clusters[plan.cluster]
