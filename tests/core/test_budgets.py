@@ -121,6 +121,21 @@ def test_self_is_a_child_like_any_other() -> None:
     assert world.used_hours("lab/a/x/self") == 8
 
 
+def test_time_without_a_share_counts_as_such_although_it_was_the_first_that_there_was() -> None:
+    """Only what lies before the cluster's first record is filled in with today's share."""
+    world = World(hosts(1), {"lab/a": 0.0, "lab/b": 1.0})
+    world.advance(3 * DAY, tick=DAY)
+    world.configure({"lab/a": 0.5, "lab/b": 0.5})
+    assert entitled_hours(world, "lab/a") == 4 * 24 * 4  # 4 days filled in with 4 GPUs, 3 days of nothing
+    assert entitled_hours(world, "lab/a", DAY) == 0
+    assert entitled_hours(world, "lab/b") == 4 * 24 * 4 + 3 * 24 * 8
+    world.advance(2 * DAY, tick=DAY)
+    assert entitled_hours(world, "lab/a") == 2 * 24 * 4 + 2 * 24 * 4
+    assert entitled_hours(world, "lab/a", DAY) == 24 * 4
+    world.advance(5 * DAY, tick=DAY)
+    assert entitled_hours(world, "lab/a") == 7 * 24 * 4
+
+
 def test_a_share_that_becomes_0_holds_queued_jobs_and_gives_them_back() -> None:
     world = World(hosts(1), {"lab/a": 0.5, "lab/b": 0.5})
     runs = world.submit("lab/a", 8, min_runtime=15 * MINUTE)
