@@ -22,8 +22,8 @@ class Counted(Chaos):
         self.world.step(*events, after=after)
 
 
-@settings(max_examples=40)
-@given(st.integers(0, 23), histories)
+@settings(max_examples=60)
+@given(st.integers(0, 1000), histories)
 def test_whatever_happens_numbers_are_those_of_the_spans(start: int, history: list[tuple[int, list[Command]]]) -> None:
     world = Counted(start)
     for after, todo in history:
