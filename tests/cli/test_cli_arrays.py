@@ -108,8 +108,8 @@ def test_dependencies(server: TestServer) -> None:
     wants = submit(server, "--after-ok", first, "--", "true")
     then = submit(server, "--after-ok", wants, "--", "true")
     always = submit(server, "--after-any", f"{wants},{first}", "--", "echo", "cleaned")
-    assert f"Waiting for other jobs to end: {first} with success." in server.cli("show", wants).stdout
-    assert f"{wants}, {first} in whatever way" in server.cli("ls").stdout
+    assert f"Waiting for other jobs to end, with success: {first}." in server.cli("show", wants).stdout
+    assert f"in whatever way: {wants}, {first}" in server.cli("ls").stdout
     go.touch()
     server.cli("wait", always)
     assert server.cli("logs", always).stdout == "cleaned\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.test_properties import Chaos, Command, histories
+from support.chaos import Chaos, Command, histories
 from support.play import Recounted
 from tenure.core.events import Event
 
