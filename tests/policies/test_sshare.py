@@ -112,6 +112,15 @@ def test_ties_are_what_slurm_makes_of_them(slurm: AccountedCluster) -> None:
     assert ranks["two", "dee"] > ranks["two", "eve"] > ranks["three", "gus"] > ranks["three", "fay"]
 
 
+def test_an_account_without_users_hands_its_tie_on(slurm: AccountedCluster) -> None:
+    """Nobody of the empty account is there to be tied with, so it is the last user before it."""
+    rows = [Row("top", "", ROOT, 1), Row("empty", "", "top", 0), Row("full", "", "top", 0)]
+    known = grow(slurm, [*rows, Row("top", "ann", "", None), Row("full", "bob", "", None), Row("full", "cid", "", 1)])
+    put_usage(slurm, known, {("full", "cid"): 70})
+    _, ours = compare(slurm, known)
+    assert ours.ranks == {(ROOT, "root"): 4, ("top", "ann"): 3, ("full", "bob"): 3, ("full", "cid"): 1}
+
+
 # ---- usage of real jobs
 
 
