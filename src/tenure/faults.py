@@ -53,6 +53,14 @@ ADOPTION_POINTS = (
 SUBMIT_AS_POINTS = ("user.recorded", "user.submitted", "user.marked")
 """Reached only for jobs that are submitted to Slurm as their users."""
 
+NOTICE_POINTS = (
+    "notice.before_commit",
+    "notice.told",
+    "notice.taken",
+    "notice.delivered",
+)
+"""Reached only by a server that has somebody to tell something."""
+
 POINTS = (*EXECUTOR_POINTS, *ENGINE_POINTS, *STORE_POINTS)
 """Those that every server reaches; crash tests go through them."""
 
@@ -64,7 +72,7 @@ def point(name: str) -> None:
 
     Raises ValueError for a name that is in none of these lists.
     """
-    if name not in (*POINTS, *SLURM_POINTS, *ADOPTION_POINTS, *SUBMIT_AS_POINTS):
+    if name not in (*POINTS, *SLURM_POINTS, *ADOPTION_POINTS, *SUBMIT_AS_POINTS, *NOTICE_POINTS):
         raise ValueError(f"{name} is not in tenure.faults.POINTS")
     wanted, _, count = os.environ.get("TENURE_FAULT", "").partition(":")
     if wanted != name:

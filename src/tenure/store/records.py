@@ -56,6 +56,14 @@ class Records(Database):
             row = connection.execute(_jobs().where(condition)).one_or_none()
         return None if row is None else JobRow(*row)
 
+    def jobs_of(self, ids: Collection[int]) -> dict[int, JobRow]:
+        """These jobs by id, as far as there are any."""
+        numbers, found = sorted(ids), dict[int, JobRow]()
+        for at in range(0, len(numbers), _IDS_AT_ONCE):
+            rows = self._all(_jobs().where(schema.jobs.c.id.in_(numbers[at : at + _IDS_AT_ONCE])))
+            found |= {row.id: JobRow(*row) for row in rows}
+        return found
+
     def array(self, array_id: int) -> ArrayRow | None:
         """The array of this id, None when there is none or the history of all its jobs was compacted."""
         with self._read() as connection:

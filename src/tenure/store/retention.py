@@ -24,6 +24,9 @@ _CHUNK = 500
 _LONGEST_PAUSE = 0.1
 """Seconds between two transactions."""
 
+_TOLD = schema.notices.c.done_at.is_not(None)
+"""What is still on its way stays."""
+
 _Key = tuple[int, str, str, str, str]
 """The primary key of a rollup: day_start, cluster, leaf, user, kind."""
 
@@ -55,7 +58,7 @@ class Retention(Database):
 
         Batches go as far as the newest snapshot at or before ``before`` covers them, but for the last one;
         that snapshot stays as the replay's starting point. Jobs that ended before go with their attempts, then
-        evictions and audit entries. Spans that ended by ``before``, and ``lookback`` ms before the oldest
+        evictions, audit entries and notices. Spans that ended by ``before``, and ``lookback`` ms before the oldest
         snapshot left, become sums per day; one that reaches over that border stays whole. ``lookback`` must be
         the longest that the policy had at any snapshot left: what a snapshot stands for needs the spans inside.
         May run while the server runs.
@@ -65,11 +68,12 @@ class Retention(Database):
         jobs, attempts = self._compact_jobs(before)
         evictions = self._delete(schema.evictions, schema.evictions.c.at < before)
         audit = self._delete(schema.audit, schema.audit.c.at < before)
+        notices = self._delete(schema.notices, (schema.notices.c.at < before) & _TOLD)
         spans = rollups = 0
         while border is not None and (chunk := self._roll_up(border)).spans:
             spans += chunk.spans
             rollups += chunk.rollups
-        return Compaction(batches, snapshots, jobs, attempts, evictions, audit, spans, rollups)
+        return Compaction(batches, snapshots, jobs, attempts, evictions, audit, spans, rollups, notices)
 
     @contextmanager
     def _step(self) -> Iterator[Connection]:

@@ -192,3 +192,53 @@ class Compaction:
     audit: int = 0
     spans: int = 0
     rollups: int = 0
+    notices: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NoticePersonRow:
+    """How somebody wants to be told. ``email``, ``webhook``, ``quiet``, ``zone`` '': none.
+
+    ``kinds`` and ``through`` are JSON lists; ``digest`` 0: each notice at once. ``salt`` makes the webhook's secret.
+    """
+
+    user: str
+    email: str
+    webhook: str
+    salt: str
+    kinds: str
+    through: str
+    digest: int
+    quiet: str
+    zone: str
+    changed_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeRow:
+    """One notice on its way to one person by one ``channel``, ``email`` or ``webhook``.
+
+    ``key`` is made of what happened, so that it is told once however often the log is read. ``state``: ``timer`` (it
+    comes true at ``due_at`` unless something happens before), ``waiting``, ``sent``, ``failed`` (given up, ``error``
+    says why), ``dropped`` (there was nobody to tell any more). ``message``: the message that it went into, None before
+    the first try; all notices of a message have the same. ``due_at``: not before. ``data`` is JSON.
+    """
+
+    key: str
+    seq: int
+    at: int
+    user: str
+    channel: str
+    kind: str
+    job_id: int
+    title: str
+    body: str
+    data: str
+    state: str
+    due_at: int
+    message: str | None = None
+    tries: int = 0
+    first_try_at: int | None = None
+    done_at: int | None = None
+    error: str = ""
+    id: int = 0

@@ -235,3 +235,49 @@ rollups = Table(
     Column("amount_ms", ExactInteger, nullable=False),
 )
 """Spans older than any window, summed by UTC day."""
+
+notice_people = Table(
+    "notice_people",
+    metadata,
+    Column("user", Text, primary_key=True),
+    Column("email", Text, nullable=False),
+    Column("webhook", Text, nullable=False),
+    Column("salt", Text, nullable=False),
+    Column("kinds", Text, nullable=False),
+    Column("through", Text, nullable=False),
+    Column("digest", BigInteger, nullable=False),
+    Column("quiet", Text, nullable=False),
+    Column("zone", Text, nullable=False),
+    Column("changed_at", BigInteger, nullable=False),
+)
+"""How somebody wants to be told. The secret of a webhook is not here: it is made of ``salt`` and a key in a file."""
+
+notices = Table(
+    "notices",
+    metadata,
+    Column("id", BigKey, primary_key=True),
+    Column("key", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("channel", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("job_id", BigInteger, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("data", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("due_at", BigInteger, nullable=False),
+    Column("message", Text),
+    Column("tries", BigInteger, nullable=False),
+    Column("first_try_at", BigInteger),
+    Column("done_at", BigInteger),
+    Column("error", Text, nullable=False),
+    UniqueConstraint("key", "channel"),
+    Index(None, "state", "due_at"),
+    Index(None, "user", "id"),
+    Index(None, "job_id"),
+    Index(None, "at"),
+    sqlite_autoincrement=True,
+)
+"""What people are told, once for each way to reach them. Written together with the position in the log it came from."""

@@ -8,11 +8,12 @@ from tenure.store import backup
 from tenure.store.access import Access
 from tenure.store.history import History
 from tenure.store.moments import Moments
+from tenure.store.notices import Notices
 from tenure.store.records import Records
 from tenure.store.retention import Retention
 
 
-class Store(History, Moments, Records, Access, Retention):
+class Store(History, Moments, Records, Access, Notices, Retention):
     """One open database. The engine's thread writes batches; any thread may read."""
 
     def backup(self, target: Path) -> None:
