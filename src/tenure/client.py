@@ -35,7 +35,8 @@ from tenure.api.models import (
     TokenView,
     UserView,
 )
-from tenure.api.requests import JobRequest
+from tenure.api.notice_models import NoticeView, TestedView, ToldView
+from tenure.api.requests import JobRequest, NoticeRequest
 from tenure.api.why_models import Why
 
 M = TypeVar("M", bound=BaseModel)
@@ -342,6 +343,24 @@ class Client:
         """A new token, in plain. ``expires_at`` is RFC 3339."""
         body = {"label": label, "expires_at": expires_at}
         return self._call(NewToken, "POST", f"/v1/users/{_part(user)}/tokens", json=body).token
+
+    def notice(self, user: str) -> NoticeView:
+        """How somebody is told what becomes of their jobs."""
+        return self._call(NoticeView, "GET", f"/v1/users/{_part(user)}/notice")
+
+    def set_notice(self, user: str, change: NoticeRequest | Mapping[str, Any]) -> NoticeView:
+        """Change that. The answer has the secret of a new webhook, which is not shown again."""
+        body = change.model_dump(exclude_none=True) if isinstance(change, NoticeRequest) else dict(change)
+        return self._call(NoticeView, "PATCH", f"/v1/users/{_part(user)}/notice", json=body)
+
+    def test_notice(self, user: str) -> list[int]:
+        """Send something to every address of somebody; the ids under which the log has it."""
+        return self._call(TestedView, "POST", f"/v1/users/{_part(user)}/notice/test").ids
+
+    def notice_log(self, user: str, after: int | None = None, limit: int = 100) -> Page[ToldView]:
+        """What somebody was and will be told, newest first."""
+        query = {"after": after, "limit": limit}
+        return self._call(Page[ToldView], "GET", f"/v1/users/{_part(user)}/notice/log", query=query)
 
     def revoke_token(self, token_id: int) -> None:
         self._send("DELETE", f"/v1/tokens/{token_id}")

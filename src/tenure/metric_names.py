@@ -83,6 +83,23 @@ STORE_COMMIT_SECONDS = Metric(
     (),
     _WORK_BUCKETS,
 )
+NOTICES_DELIVERED = Metric(
+    "tenure_notices_delivered_total", MetricType.COUNTER, "Messages to people that were delivered.", ("channel",)
+)
+NOTICES_FAILED = Metric(
+    "tenure_notices_failed_total",
+    MetricType.COUNTER,
+    "Messages to people that were given up: refused, or tried for too long.",
+    ("channel",),
+)
+NOTICES_WAITING = Metric(
+    "tenure_notices_waiting", MetricType.GAUGE, "Notices on their way, those for a digest or after quiet hours too."
+)
+NOTICE_AGE_SECONDS = Metric(
+    "tenure_notice_age_seconds",
+    MetricType.GAUGE,
+    "For how long the notice that waits longest could have been delivered; 0 when there is none.",
+)
 LAST_PASS_TIMESTAMP = Metric(
     "tenure_last_pass_timestamp_seconds",
     MetricType.GAUGE,
@@ -105,5 +122,9 @@ METRICS: tuple[Metric, ...] = (
     PAUSED,
     HOSTS,
     STORE_COMMIT_SECONDS,
+    NOTICES_DELIVERED,
+    NOTICES_FAILED,
+    NOTICES_WAITING,
+    NOTICE_AGE_SECONDS,
     LAST_PASS_TIMESTAMP,
 )

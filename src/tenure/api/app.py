@@ -15,9 +15,10 @@ import tenure
 from tenure.api import metrics, problems
 from tenure.api.changes import Changes
 from tenure.api.models import Health, Problem
-from tenure.api.routes import arrays, balance, cluster, follow, jobs, people, why
+from tenure.api.routes import arrays, balance, cluster, follow, jobs, notice, people, why
 from tenure.engine.engine import Engine
 from tenure.engine.past import Past
+from tenure.notice.courier import Courier
 
 MAX_BODY = 1 << 20
 """Bytes of a request's body."""
@@ -25,8 +26,9 @@ _OPEN = ("/healthz", "/metrics")
 """Paths that need no token."""
 
 
-def create_app(engine: Engine) -> FastAPI:
-    """The API of a running engine."""
+def create_app(engine: Engine, courier: Courier | None = None) -> FastAPI:
+    """The API of a running engine. Without ``courier`` notices are taken, and nobody delivers them."""
+    courier = courier or Courier(engine.config, engine.store, engine.epoch)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -44,8 +46,9 @@ def create_app(engine: Engine) -> FastAPI:
     app.state.engine = engine
     app.state.changes = Changes(engine)
     app.state.past = Past(engine.store)
-    exporter = metrics.Exporter(engine)
-    for module in (jobs, why, arrays, follow, cluster, balance, people):
+    app.state.courier = courier
+    exporter = metrics.Exporter(engine, courier.tally)
+    for module in (jobs, why, arrays, follow, cluster, balance, people, notice):
         app.include_router(module.router)
 
     @app.get("/healthz", tags=["health"])

@@ -81,7 +81,7 @@ JobText = Annotated[
 MemoryText = Annotated[str, _unit(units.parse_memory, '"64G"'), Field(max_length=64, examples=["64G"])]
 
 
-def _printable(value: str) -> str:
+def printable(value: str) -> str:
     """What files, databases and process tables all accept. Raises UnitError."""
     for character in value:
         if character < " " or character == "\x7f" or "\ud800" <= character <= "\udfff":
@@ -97,9 +97,9 @@ def _argument(value: str) -> str:
     return value
 
 
-Text = Annotated[str, AfterValidator(_printable), Field(max_length=MAX_TEXT)]
-Name = Annotated[str, AfterValidator(_printable), Field(min_length=1, max_length=200)]
-Path = Annotated[str, AfterValidator(_printable), Field(min_length=1, max_length=1000)]
+Text = Annotated[str, AfterValidator(printable), Field(max_length=MAX_TEXT)]
+Name = Annotated[str, AfterValidator(printable), Field(min_length=1, max_length=200)]
+Path = Annotated[str, AfterValidator(printable), Field(min_length=1, max_length=1000)]
 Argument = Annotated[str, AfterValidator(_argument), Field(max_length=131_071)]
 """Linux takes 128 KiB in one argument."""
 

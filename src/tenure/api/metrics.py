@@ -7,7 +7,7 @@ from collections import Counter as Count
 from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from tenure import metric_names as names
@@ -20,7 +20,10 @@ from tenure.core.lifecycle import JobState
 from tenure.core.model import MINUTE, HostState, JobSpec
 from tenure.core.state import Job, State
 from tenure.engine import record
+from tenure.engine.clock import wall_ms
 from tenure.engine.engine import Engine, StepReport
+from tenure.notice.courier import Tally
+from tenure.notice.kinds import Channel
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -40,10 +43,11 @@ def wait_class(spec: JobSpec) -> str:
 class Exporter:
     """All metrics of one engine."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, notices: Tally) -> None:
         self._engine = engine
         self._registry = CollectorRegistry()
         self._registry.register(_Gauges(engine))
+        self._registry.register(_Notices(notices))
         self._waits = self._histogram(names.WAIT_SECONDS)
         self._passes = self._histogram(names.PASS_SECONDS)
         self._commits = self._histogram(names.STORE_COMMIT_SECONDS)
@@ -122,6 +126,29 @@ class _Gauges(Collector):
         yield from families
         # A pass that had nothing to decide is one too: an idle server is not a stuck one.
         yield _family(names.LAST_PASS_TIMESTAMP, iter([((), self._engine.now() / 1000)]))
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Nothing is read at registration."""
+        return iter(())
+
+
+class _Notices(Collector):
+    """What the thread that delivers has counted."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        tally = self._tally
+        for metric, counts in ((names.NOTICES_DELIVERED, tally.delivered), (names.NOTICES_FAILED, tally.failed)):
+            family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+            for channel in Channel:
+                family.add_metric((channel.value,), counts[channel.value])
+            yield family
+        oldest = tally.oldest
+        age = 0.0 if oldest is None else max(0, wall_ms() - oldest) / 1000
+        yield _family(names.NOTICES_WAITING, iter([((), float(tally.waiting))]))
+        yield _family(names.NOTICE_AGE_SECONDS, iter([((), age)]))
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Nothing is read at registration."""

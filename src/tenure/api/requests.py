@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from tenure.api.fields import (
     MAX_REPLICAS,
@@ -20,7 +21,10 @@ from tenure.api.fields import (
     Path,
     Text,
     TimeText,
+    printable,
 )
+from tenure.notice.person import parse_digest, parse_email, parse_kinds, parse_quiet, parse_zone
+from tenure.notice.target import MAX_URL
 
 Gpus = Annotated[int, Field(ge=0, le=1_000_000)]
 Replicas = Annotated[int, Field(ge=1, le=MAX_REPLICAS)]
@@ -147,6 +151,43 @@ class UserRequest(Request):
 class UserChange(Request):
     role: Literal["admin", "user"] | None = None
     disabled: bool | None = None
+
+
+def _checked(parse: Callable[[str], object]) -> BeforeValidator:
+    """Text that ``parse`` takes, or '' for none. Raises UnitError."""
+
+    def convert(value: object) -> object:
+        if isinstance(value, str) and value:
+            parse(value)
+        return value
+
+    return BeforeValidator(convert)
+
+
+def _kinds(value: object) -> object:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return list(parse_kinds(value))
+    return value
+
+
+Kinds = Annotated[list[str], BeforeValidator(_kinds), Field(max_length=100, examples=[["preempted", "failed"]])]
+
+
+class NoticeRequest(Request):
+    """How somebody wants to be told. What is left out stays as it is; '' takes an address or quiet hours away.
+
+    ``digest``: one message for all of so long a time, '0' for each notice at once. ``quiet`` like ``22:00-07:00``, in
+    ``zone``. ``through``: kinds that neither puts off. ``new_secret``: another secret for the webhook.
+    """
+
+    email: Annotated[str, _checked(parse_email), Field(max_length=254)] | None = None
+    webhook: Annotated[str, AfterValidator(printable), Field(max_length=MAX_URL)] | None = None
+    kinds: Kinds | None = None
+    through: Kinds | None = None
+    digest: Annotated[str, _checked(parse_digest), Field(min_length=1, max_length=64, examples=["1h"])] | None = None
+    quiet: Annotated[str, _checked(parse_quiet), Field(max_length=16, examples=["22:00-07:00"])] | None = None
+    zone: Annotated[str, _checked(parse_zone), Field(max_length=64, examples=["Europe/Berlin"])] | None = None
+    new_secret: bool = False
 
 
 class TokenRequest(Request):

@@ -24,6 +24,8 @@ from tenure.core.model import DAY
 from tenure.engine.clock import wall_ms
 from tenure.engine.errors import EngineStopped
 from tenure.engine.serve import Server, build
+from tenure.notice import service
+from tenure.notice.courier import Courier
 
 log = structlog.get_logger()
 
@@ -49,17 +51,21 @@ def run(config_path: Path, host: str | None = None, port: int | None = None, bes
         server = build(config_path)
         stopping = threading.Event()
         try:
-            with beside(server) if beside is not None else nullcontext():
-                _serve(server, bound, stopping)
+            with service.running(server.engine) as courier, beside(server) if beside is not None else nullcontext():
+                _serve(server, courier, bound, stopping)
         finally:
             stopping.set()
             server.close()
     return FAILED if server.engine.failure is not None else 0
 
 
-def _serve(server: Server, bound: socket.socket, stopping: threading.Event) -> None:
+def _serve(server: Server, courier: Courier, bound: socket.socket, stopping: threading.Event) -> None:
     options = uvicorn.Config(
-        create_app(server.engine), log_config=None, access_log=False, timeout_graceful_shutdown=3, lifespan="on"
+        create_app(server.engine, courier),
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=3,
+        lifespan="on",
     )
     web = uvicorn.Server(options)
 

@@ -14,6 +14,7 @@ from tenure.cli import (
     jobs,
     listing,
     local,
+    notice,
     operator,
     people,
     shadow,
@@ -91,6 +92,7 @@ slurm.app.command()(shadow.shadow)
 slurm.app.command()(shadow.report)
 app.add_typer(slurm.app, name="slurm", rich_help_panel=_OPERATE)
 
+app.add_typer(notice.app, name="notice", rich_help_panel=_JOBS)
 app.add_typer(simulation.app, name="simulate", rich_help_panel="Trying a policy first")
 
 _MACHINE = "The server"

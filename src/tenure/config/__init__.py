@@ -7,7 +7,7 @@ from tenure.config.load import load, parse
 from tenure.config.machines import Machine, needs_machines, resolve
 from tenure.config.problems import ConfigError, Names, Problem
 from tenure.config.sample import SAMPLE_FILES, write_sample
-from tenure.config.settings import Config, Discover, Server, Slurm
+from tenure.config.settings import Config, Discover, Notice, Server, Slurm, Smtp
 
 __all__ = [
     "SAMPLE_FILES",
@@ -18,9 +18,11 @@ __all__ = [
     "Discover",
     "Machine",
     "Names",
+    "Notice",
     "Problem",
     "Server",
     "Slurm",
+    "Smtp",
     "check",
     "diff",
     "dump",

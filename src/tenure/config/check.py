@@ -45,7 +45,7 @@ def check(
     return problems
 
 
-class _Limits:
+class Limits:
     """Collects problems of durations (ms) and numbers that are outside their limits."""
 
     def __init__(self, file: str, place: tuple[str, ...]) -> None:
@@ -69,7 +69,7 @@ class _Limits:
 
 
 def check_server(server: Server, policy: Policy, file: str) -> list[Problem]:
-    at = _Limits(file, ("server",))
+    at = Limits(file, ("server",))
     at.between("retention", server.retention, policy.lookback, 3650 * DAY)
     at.between("slow_tick", server.slow_tick, SECOND, HOUR)
     if not 0 <= server.port <= 65535:
@@ -102,7 +102,7 @@ def check_slurm(slurm: Slurm, of: Mapping[str, Slurm], clusters: Iterable[Cluste
 
 
 def _check_slurm(slurm: Slurm, file: str, place: tuple[str, ...]) -> list[Problem]:
-    at = _Limits(file, place)
+    at = Limits(file, place)
     if slurm.partition and not _PARTITION.fullmatch(slurm.partition):
         at.add("partition", show(slurm.partition), "name one partition, like gpu")
     for field, path, example in (
@@ -137,7 +137,7 @@ def _is_database(url: str) -> bool:
 
 
 def check_policy(policy: Policy, file: str) -> list[Problem]:
-    at = _Limits(file, ("policy",))
+    at = Limits(file, ("policy",))
     at.between("lookback", policy.lookback, MINUTE, 90 * DAY)
     lookback = min(max(policy.lookback, MINUTE), 90 * DAY)
     at.between("recent", policy.recent, SECOND, lookback, "the lookback")
@@ -206,7 +206,7 @@ def check_clusters(
 
 
 def _check_bounds(cluster: Cluster, policy: Policy, file: str) -> list[Problem]:
-    at = _Limits(file, ("clusters", cluster.name))
+    at = Limits(file, ("clusters", cluster.name))
     at.between("min_runtime_max", cluster.min_runtime_max, SECOND, policy.lookback, "the lookback")
     longest = max(cluster.min_runtime_max, SECOND)
     at.between("min_runtime_floor", cluster.min_runtime_floor, SECOND, longest, "min_runtime_max")

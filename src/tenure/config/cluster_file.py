@@ -12,15 +12,17 @@ from tenure.config.schema import (
     ClusterTable,
     HostDefaults,
     HostTable,
+    NoticeTable,
     Place,
     PolicyTable,
     ServerTable,
     SlurmTable,
+    SmtpTable,
     Table,
     TopTable,
     validate,
 )
-from tenure.config.settings import LOOK_AT_LEAST, Discover, Server, Slurm
+from tenure.config.settings import LOOK_AT_LEAST, Discover, Notice, Server, Slurm, Smtp
 from tenure.core.model import Cluster, Host, Policy
 from tenure.units import UnitError
 
@@ -46,6 +48,7 @@ class ClusterFile:
         )
         self.slurm = self._slurm({key: slurm[key] for key in slurm if key not in of} if of else slurm, ("slurm",))
         self.slurm_of = {name: self._slurm(table, ("slurm", name)) for name, table in of.items()}
+        self.notice = self._notice(data.get("notice", {}))
         self.policy = self._policy(data.get("policy", {}))
         self._read_clusters(data.get("clusters"))
 
@@ -64,6 +67,16 @@ class ClusterFile:
         given["submit_as"] = tuple(given.get("submit_as", ()))
         given["accounts"] = tuple(sorted(given.get("accounts", {}).items()))
         return Slurm(**given)
+
+    def _notice(self, data: object) -> Notice:
+        given = _given(validate(NoticeTable, data, self.file, ("notice",), self.problems))
+        smtp = _given(validate(SmtpTable, given.pop("smtp", {}), self.file, ("notice", "smtp"), self.problems))
+        for table, name in ((given, "secret_file"), (smtp, "password_file")):
+            if name in table:
+                table[name] = Path(table[name])
+        for name in ("webhook_hosts", "mail_domains"):
+            given[name] = tuple(given.get(name, ()))
+        return Notice(smtp=Smtp(**smtp), **given)
 
     def _policy(self, data: object) -> Policy:
         given = _given(validate(PolicyTable, data, self.file, ("policy",), self.problems))

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from tenure.config.problems import key_text
 from tenure.config.ranges import fold
-from tenure.config.settings import COUNTS, Config, Discover, Server, Slurm
+from tenure.config.settings import COUNTS, Config, Discover, Notice, Server, Slurm, Smtp
 from tenure.core.model import Budget, Cluster, Grant, Host, Policy
 from tenure.units import format_cpus, format_duration, format_fraction, format_memory, format_time
 
@@ -21,18 +21,20 @@ def dump(config: Config, *, server: bool = True) -> tuple[str, str]:
         blocks.append(_table("slurm", _slurm(config.slurm)))
     if server:
         blocks += [_table(f"slurm.{key_text(name)}", _slurm(own)) for name, own in config.slurm_of]
+    if server and config.notice != Notice():
+        blocks += _notice(config.notice)
     blocks.append(_table("policy", _settings(config.policy)))
     blocks += [_cluster(cluster, config.discover) for cluster in config.clusters]
     tree = [_budget(budget) for budget in config.budgets] + [_grant(grant) for grant in config.grants]
     return "\n".join(blocks), "\n".join(tree)
 
 
-def _settings(record: Server | Slurm | Policy | Cluster) -> dict[str, str]:
+def _settings(record: Server | Slurm | Notice | Smtp | Policy | Cluster) -> dict[str, str]:
     """Every scalar of a record as TOML; numbers are durations but for the few that are counts."""
     lines: dict[str, str] = {}
     for field in fields(record):
         value = getattr(record, field.name)
-        if field.name in ("name", "hosts") or value in ("", None) or isinstance(value, tuple):
+        if field.name in ("name", "hosts") or value in ("", None) or isinstance(value, tuple | Smtp):
             continue
         if isinstance(value, bool):
             lines[field.name] = "true" if value else "false"
@@ -50,6 +52,17 @@ def _slurm(slurm: Slurm) -> dict[str, str]:
     if slurm.accounts:
         lines["accounts"] = _inline({account: _text(path) for account, path in slurm.accounts})
     return lines
+
+
+def _notice(notice: Notice) -> list[str]:
+    lines = _settings(notice)
+    for name, items in (("webhook_hosts", notice.webhook_hosts), ("mail_domains", notice.mail_domains)):
+        if items:
+            lines[name] = _list(items)
+    smtp = _settings(notice.smtp)
+    if "sender" in smtp:
+        smtp["from"] = smtp.pop("sender")
+    return [_table("notice", lines)] + ([_table("notice.smtp", smtp)] if notice.smtp != Smtp() else [])
 
 
 def _cluster(cluster: Cluster, discover: Iterable[Discover]) -> str:

@@ -12,9 +12,10 @@ from typing import Any
 from tenure.config.budget_file import read_budgets, read_grants
 from tenure.config.check import check_clusters, check_policy, check_server, check_slurm
 from tenure.config.check_budgets import check_budgets, check_grants
+from tenure.config.check_notice import check_notice
 from tenure.config.cluster_file import BUDGETS_FILE, ClusterFile
 from tenure.config.problems import ConfigError, Names, Problem, dotted, show
-from tenure.config.settings import Config, Slurm
+from tenure.config.settings import Config, Notice, Slurm
 
 MAX_FILE = 4 * 1024 * 1024
 MAX_NESTING = 32
@@ -47,6 +48,7 @@ def load(path: Path) -> Config:
         server=replace(config.server, data_dir=path.parent / config.server.data_dir),
         slurm=_placed(config.slurm, path.parent),
         slurm_of=tuple((name, _placed(own, path.parent)) for name, own in config.slurm_of),
+        notice=_keys_placed(config.notice, path.parent),
     )
 
 
@@ -54,6 +56,13 @@ def _placed(slurm: Slurm, base: Path) -> Slurm:
     """Relative paths are taken from ``base``."""
     paths = {name: getattr(slurm, name) for name in ("root", "commands", "conf")}
     return replace(slurm, **{name: base / path for name, path in paths.items() if path is not None})
+
+
+def _keys_placed(notice: Notice, base: Path) -> Notice:
+    """The same for the files of keys and passwords."""
+    key, password = notice.secret_file, notice.smtp.password_file
+    smtp = replace(notice.smtp, password_file=base / password if password is not None else None)
+    return replace(notice, smtp=smtp, secret_file=base / key if key is not None else None)
 
 
 def parse(text_clusters: str, text_budgets: str, names: Names | None = None) -> Config:
@@ -78,6 +87,7 @@ def _build(data: dict[str, Any] | None, tree: dict[str, Any] | None, names: Name
         found = frozenset(place.cluster for place in file.discover)
         problems += check_server(file.server, file.policy, names.clusters)
         problems += check_slurm(file.slurm, file.slurm_of, file.clusters, names.clusters)
+        problems += check_notice(file.notice, names.clusters)
         problems += check_policy(file.policy, names.clusters)
         problems += check_clusters(file.clusters, file.policy, names.clusters, left_open=True, found=found)
     if tree_read:
@@ -94,6 +104,7 @@ def _build(data: dict[str, Any] | None, tree: dict[str, Any] | None, names: Name
         grants=tuple(grants),
         discover=tuple(file.discover),
         slurm=file.slurm,
+        notice=file.notice,
         slurm_of=tuple(file.slurm_of.items()),
     )
 

@@ -59,6 +59,7 @@ class TopTable(Table):
     budgets: str | None = None
     server: Any = None
     slurm: Any = None
+    notice: Any = None
     policy: Any = None
     clusters: Any = None
 
@@ -80,6 +81,29 @@ class SlurmTable(Table):
     conf: str | None = None
     accounts: dict[str, str] | None = None
     submit_as: list[str] | None = None
+
+
+class NoticeTable(Table):
+    """``smtp`` is validated apart."""
+
+    smtp: Any = None
+    default_domain: str | None = None
+    link: str | None = None
+    secret_file: str | None = None
+    webhook_hosts: list[str] | None = None
+    mail_domains: list[str] | None = None
+    timeout: Duration | None = None
+    retry_first: Duration | None = None
+    give_up_after: Duration | None = None
+
+
+class SmtpTable(Table):
+    host: str | None = None
+    port: int | None = None
+    tls: str | None = None
+    user: str | None = None
+    password_file: str | None = None
+    sender: str | None = Field(default=None, alias="from")
 
 
 class PolicyTable(Table):

@@ -65,6 +65,44 @@ class Slurm:
 
 
 @dataclass(frozen=True, slots=True)
+class Smtp:
+    """The mail server that notices go through. ``host`` '': there is none, and nobody is told by e-mail.
+
+    ``tls``: ``starttls``, ``tls`` from the first byte, or ``none``. ``user`` '': no log-in. ``sender``: the address that
+    mail comes from.
+    """
+
+    host: str = ""
+    port: int = 587
+    tls: str = "starttls"
+    user: str = ""
+    password_file: Path | None = None
+    sender: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """How people are told what becomes of their jobs. Durations in ms.
+
+    ``default_domain``: whoever has said nothing is told the least at user@domain; '': nothing. ``link``: an address
+    with ``{job}`` in it that each notice points to. ``secret_file``: the key for signatures; None: ``notice.key`` in
+    the server's ``data_dir``. ``webhook_hosts``: hosts that may be anywhere and be spoken to without TLS.
+    ``mail_domains``: where addresses may be; empty: anywhere. ``timeout``: what one delivery may take. ``retry_first``:
+    the first pause before it is tried again. ``give_up_after``: counted from the first try.
+    """
+
+    smtp: Smtp = Smtp()
+    default_domain: str = ""
+    link: str = ""
+    secret_file: Path | None = None
+    webhook_hosts: tuple[str, ...] = ()
+    mail_domains: tuple[str, ...] = ()
+    timeout: int = 10 * SECOND
+    retry_first: int = 10 * SECOND
+    give_up_after: int = DAY
+
+
+@dataclass(frozen=True, slots=True)
 class Discover:
     """A place in ``cluster`` for the hosts that the executor finds. ``cpus`` and ``mem`` 0: as found."""
 
@@ -89,6 +127,7 @@ class Config:
     grants: tuple[Grant, ...] = ()
     discover: tuple[Discover, ...] = ()
     slurm: Slurm = Slurm()
+    notice: Notice = Notice()
     slurm_of: tuple[tuple[str, Slurm], ...] = ()
     """Clusters with a Slurm, or a partition, of their own: what is not said there is as in ``slurm``."""
 
@@ -103,6 +142,11 @@ class Config:
             accounts=own.accounts or self.slurm.accounts,
             submit_as=own.submit_as or self.slurm.submit_as,
         )
+
+    @property
+    def notice_key(self) -> Path:
+        """The file with the key that signatures of notices are made with."""
+        return self.notice.secret_file or self.server.data_dir / "notice.key"
 
     @property
     def runs(self) -> Path:

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Engine, Select, case, delete, func, insert, or_, select, update
 
 from tenure import faults
 from tenure.store import schema
@@ -86,10 +86,13 @@ class Notices(Database):
             faults.point("notice.before_commit")
         faults.point("notice.told")
 
-    def add_notices(self, rows: Sequence[NoticeRow]) -> None:
-        """Put notices into the outbox that do not follow from the log, such as a test."""
+    def add_notices(self, rows: Sequence[NoticeRow]) -> list[int]:
+        """Put notices into the outbox that do not follow from the log, such as a test. Returns their ids."""
+        keys = {row.key for row in rows}
         with self._write() as connection:
             self._insert(connection, rows)
+            query = select(_table.c.id).where(_table.c.key.in_(keys)).order_by(_table.c.id)
+            return list(connection.execute(query).scalars())
 
     def _insert(self, connection: Connection, rows: Sequence[NoticeRow]) -> None:
         there: set[tuple[str, str]] = set()
@@ -116,9 +119,15 @@ class Notices(Database):
     # ---- delivering them
 
     def receivers_due(self, now: int) -> list[tuple[str, str]]:
-        """(user, channel) of everybody for whom something may be due, who has waited longest first."""
-        query = select(_table.c.user, _table.c.channel).where(_table.c.state == "waiting", _table.c.due_at <= now)
-        query = query.group_by(_table.c.user, _table.c.channel).order_by(func.min(_table.c.due_at), _table.c.user)
+        """(user, channel) of everybody for whom something is due, who has waited longest first.
+
+        Without those for whom a message was put off: what came since goes after it.
+        """
+        first = func.min(_table.c.due_at)
+        put_off = func.max(case((_table.c.message.is_not(None), _table.c.due_at), else_=0))
+        query = select(_table.c.user, _table.c.channel).where(_table.c.state == "waiting")
+        query = query.group_by(_table.c.user, _table.c.channel).having((first <= now) & (put_off <= now))
+        query = query.order_by(first, _table.c.user, _table.c.channel)
         return [(row.user, row.channel) for row in self._rows(query)]
 
     def next_notice(self, after: int) -> int | None:

@@ -64,6 +64,12 @@ class Records(Database):
             found |= {row.id: JobRow(*row) for row in rows}
         return found
 
+    def waiting_in(self, budgets: Collection[str]) -> list[JobRow]:
+        """Jobs that queue in exactly these budgets, oldest first."""
+        table = schema.jobs
+        query = _jobs().where(table.c.state == "queued", table.c.budget.in_(budgets)).order_by(table.c.id)
+        return [JobRow(*row) for row in self._all(query)]
+
     def array(self, array_id: int) -> ArrayRow | None:
         """The array of this id, None when there is none or the history of all its jobs was compacted."""
         with self._read() as connection:
@@ -148,6 +154,15 @@ class Records(Database):
         table = schema.attempts
         query = columns_of(AttemptRow, table).where(table.c.job_id == job_id).order_by(table.c.number)
         return [AttemptRow(*row) for row in self._all(query)]
+
+    def protections_of(self, attempts: Sequence[str]) -> dict[str, int]:
+        """Until when each of these attempts is or was protected, ms; without those that never were."""
+        table, found = schema.attempts, dict[str, int]()
+        for at in range(0, len(attempts), _IDS_AT_ONCE):
+            some = table.c.id.in_(attempts[at : at + _IDS_AT_ONCE]) & table.c.protected_until.is_not(None)
+            rows = self._all(select(table.c.id, table.c.protected_until).where(some))
+            found |= {row.id: row.protected_until for row in rows}
+        return found
 
     def attempts_of_all(self, job_ids: Sequence[int]) -> dict[int, list[AttemptRow]]:
         """The attempts of several jobs by job, first to last: one query for so many at a time."""

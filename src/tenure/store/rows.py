@@ -200,6 +200,7 @@ class NoticePersonRow:
     """How somebody wants to be told. ``email``, ``webhook``, ``quiet``, ``zone`` '': none.
 
     ``kinds`` and ``through`` are JSON lists; ``digest`` 0: each notice at once. ``salt`` makes the webhook's secret.
+    ``since``: when they first said so; what happened before is not told.
     """
 
     user: str
@@ -211,6 +212,7 @@ class NoticePersonRow:
     digest: int
     quiet: str
     zone: str
+    since: int
     changed_at: int
 
 

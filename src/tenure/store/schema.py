@@ -248,6 +248,7 @@ notice_people = Table(
     Column("digest", BigInteger, nullable=False),
     Column("quiet", Text, nullable=False),
     Column("zone", Text, nullable=False),
+    Column("since", BigInteger, nullable=False),
     Column("changed_at", BigInteger, nullable=False),
 )
 """How somebody wants to be told. The secret of a webhook is not here: it is made of ``salt`` and a key in a file."""

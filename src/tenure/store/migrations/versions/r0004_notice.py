@@ -25,6 +25,7 @@ def upgrade() -> None:
         sa.Column("digest", sa.BigInteger(), nullable=False),
         sa.Column("quiet", sa.Text(), nullable=False),
         sa.Column("zone", sa.Text(), nullable=False),
+        sa.Column("since", sa.BigInteger(), nullable=False),
         sa.Column("changed_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("user", name="pk_notice_people"),
     )

@@ -1,0 +1,24 @@
+"""Both threads of a server, and what the API asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tenure.engine.engine import Engine
+from tenure.notice.courier import Courier
+from tenure.notice.teller import Teller
+
+
+@contextmanager
+def running(engine: Engine) -> Iterator[Courier]:
+    """Tell people what happens for as long as the block lasts. The engine has started."""
+    courier = Courier(engine.config, engine.store, engine.epoch)
+    teller = Teller(engine, courier.poke)
+    courier.start()
+    teller.start()
+    try:
+        yield courier
+    finally:
+        teller.stop()
+        courier.stop()

@@ -1,0 +1,188 @@
+"""The thread that reads the log behind the engine and writes down whom to tell what.
+
+It reads committed batches only, and holds no lock of the engine's. What it makes of them is written in one transaction
+with the position that it has read up to, so whatever is killed, each thing is told once and nothing is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from tenure.config.settings import Notice
+from tenure.core.events import ConfigApplied, ReplicasUp
+from tenure.core.reasons import Because, Reason
+from tenure.core.tree import Tree
+from tenure.engine import record
+from tenure.engine.clock import wall_ms
+from tenure.engine.engine import Engine
+from tenure.notice import text
+from tenure.notice.derive import WANTED, Derived, Told, derive
+from tenure.notice.kinds import Kind
+from tenure.notice.person import Person, by_default, due_at, person_of
+from tenure.store import StaleLeader
+from tenure.store.rows import BatchRow, JobRow, NoticeRow
+from tenure.store.store import Store
+
+log = structlog.get_logger()
+
+LOOK_WITHIN_S = 5.0
+"""So long it waits for a batch before it looks for timers that have come true."""
+REMEMBER_WITHIN = 1000
+"""Batches in which there was nothing to tell are noted as read once there are so many."""
+_UNFUNDED = "notice_unfunded"
+"""The fact that says which budgets had no share of which cluster in the last configuration."""
+
+
+class People:
+    """Who wants to be told what, as it is now."""
+
+    def __init__(self, store: Store, notice: Notice) -> None:
+        self._known = {row.user: person_of(row) for row in store.notice_people()}
+        self._domain = notice.default_domain
+
+    def __bool__(self) -> bool:
+        """Whether there is anybody at all."""
+        return bool(self._known or self._domain)
+
+    def get(self, user: str) -> Person | None:
+        return self._known.get(user) or by_default(user, self._domain)
+
+
+class Teller:
+    """``poke``: called when there is something new to deliver. ``clock``: ms UTC."""
+
+    def __init__(self, engine: Engine, poke: Callable[[], None], clock: Callable[[], int] = wall_ms) -> None:
+        self._engine, self._store, self._notice = engine, engine.store, engine.config.notice
+        self._poke, self._clock = poke, clock
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="notice-teller", daemon=True)
+        position = self._store.notice_position()
+        # A database that has never told anybody anything does not begin with its whole past.
+        self._read = self._written = self._store.last_seq() if position is None else position
+        if position is None:
+            self._store.tell(engine.epoch, self._read)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._closing.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                self.turn()
+            except StaleLeader:
+                return
+            except SQLAlchemyError as error:
+                log.warning("notices_wait", error=str(error))
+                self._closing.wait(1)
+            except Exception as error:  # the next turn may do better, and nobody else tells
+                log.error("notices_failed", error=repr(error), exc_info=True)
+                self._closing.wait(LOOK_WITHIN_S)
+            if self._engine.wait_change(self._read, LOOK_WITHIN_S) <= self._read:
+                self._closing.wait(0.05)  # nothing new; the engine may be stopping
+
+    def turn(self) -> None:
+        """Read what is new, then see which timers have come true. Raises StaleLeader and SQLAlchemyError."""
+        people = People(self._store, self._notice)
+        if not people:
+            self._read = max(self._read, self._engine.last_seq)
+        for batch in self._store.batches(after=self._read) if people else ():
+            self._tell(batch, people)
+            if self._closing.is_set():
+                break
+        if self._read - self._written >= REMEMBER_WITHIN:
+            self._store.tell(self._engine.epoch, self._read)
+            self._written = self._read
+        self._fire(people)
+
+    def _tell(self, batch: BatchRow, people: People) -> None:
+        happened = record.happenings(batch, WANTED)
+        up = [item.attempt_id for item in happened if isinstance(item, ReplicasUp)]
+        derived = derive(happened, self._protections(up))
+        facts = self._share_changes(derived, batch)
+        new = rows_of(derived.told, batch.seq, people, self._jobs(derived))
+        if new or derived.over or facts:
+            self._store.tell(self._engine.epoch, batch.seq, new, derived.over, facts)
+            self._written = batch.seq
+        self._read = batch.seq
+        if any(row.state == "waiting" for row in new):
+            self._poke()
+
+    def _jobs(self, derived: Derived) -> dict[int, JobRow]:
+        wanted = {told.job_id for told in derived.told} | {told.gainer for told in derived.told if told.gainer}
+        return self._store.jobs_of(wanted) if wanted else {}
+
+    def _protections(self, attempts: Iterable[str]) -> dict[str, int]:
+        return self._store.protections_of(list(attempts))
+
+    def _share_changes(self, derived: Derived, batch: BatchRow) -> dict[str, str]:
+        """Add jobs that wait in budgets whose share of all their clusters became 0. Returns what to remember."""
+        if derived.config is None:
+            return {}
+        now = unfunded(derived.config)
+        before = {(budget, cluster) for budget, cluster in json.loads(self._store.meta(_UNFUNDED) or "[]")}
+        lost = {budget for budget, _ in now - before}
+        for job in self._store.waiting_in(sorted(lost)) if lost else ():
+            clusters = json.loads(job.spec)["clusters"]
+            if job.charged and job.submitted_at <= batch.at and all((job.budget, name) in now for name in clusters):
+                why = Because(Reason.HELD_NO_SHARE, {"budget": job.budget, "cluster": clusters[0]})
+                derived.add(Told(Kind.HELD, job.id, derived.config.at, why))
+        return {_UNFUNDED: json.dumps(sorted(now))}
+
+    def _fire(self, people: People) -> None:
+        now = self._clock()
+        due: dict[int, int] = {}
+        for row in self._store.due_timers(now):
+            person = people.get(row.user)
+            due[row.id] = due_at(row.due_at, row.kind, person) if person is not None else row.due_at
+        if due:
+            self._store.fire(self._engine.epoch, due)
+            self._poke()
+
+
+def unfunded(config: ConfigApplied) -> set[tuple[str, str]]:
+    """(budget, cluster) of every budget that has no share of a cluster, by its path; grants do not count."""
+    tree = Tree(config.budgets)
+    found = set()
+    for cluster in config.clusters:
+        allocations = tree.allocations(cluster.name, 1, config.at)
+        found |= {(path, cluster.name) for path in tree.budgets if not allocations[tree.leaf_of(path)]}
+    return found
+
+
+def rows_of(told: Collection[Told], seq: int, people: People, jobs: Mapping[int, JobRow]) -> list[NoticeRow]:
+    """One row for each thing and each way to tell it to somebody who wants to know."""
+    found = []
+    for one in told:
+        job = jobs.get(one.job_id)
+        person = people.get(job.user) if job is not None else None
+        if job is None or person is None or one.kind not in person.kinds or one.who == job.user:
+            continue  # gone with its history; nobody to tell; their own doing
+        if one.at < person.since:
+            continue
+        gainer = jobs.get(one.gainer)
+        row = NoticeRow(
+            key=f"{one.kind}:{one.attempt_id or one.job_id}:{one.timer or seq}",
+            seq=seq,
+            at=one.at,
+            user=job.user,
+            channel="",
+            kind=one.kind.value,
+            job_id=job.id,
+            title=text.title(one, job),
+            body=text.body(one, job, gainer),
+            data=text.data(one, job, gainer),
+            state="timer" if one.timer else "waiting",
+            due_at=one.timer or due_at(one.at, one.kind, person),
+        )
+        found += [replace(row, channel=channel.value) for channel in person.channels()]
+    return found
