@@ -63,6 +63,31 @@ SLURM = [
     ('[slurm.main]\npartitions = "gpu"', "slurm.main.partitions", "did you mean partition?"),
     ('root = "/shared"\n[slurm.main]\nroot = "/shared"', "slurm.root", "a directory of its own"),
 ]
+NOTICE = [
+    ('timeout = "100ms"', "notice.timeout", "from 1s to 1m"),
+    ('retry_first = "0"', "notice.retry_first", "from 100ms"),
+    ('give_up_after = "8d"', "notice.give_up_after", "7d"),
+    ('default_domain = "lab.example"', "notice.default_domain", "[notice.smtp]"),
+    ('default_domain = "@lab.example"', "notice.default_domain", "name a domain"),
+    ('link = "https://lab.example/jobs"', "notice.link", "{job}"),
+    ('link = "javascript:{job}"', "notice.link", "{job}"),
+    ('webhook_hosts = ["https://hooks.lab"]', "notice.webhook_hosts", "with or without a port"),
+    ('webhook_hosts = "hooks.lab"', "notice.webhook_hosts", "list"),
+    ('mail_domains = ["a b"]', "notice.mail_domains", "lab.example"),
+    ('secret_file = "a\\u0000b"', "notice.secret_file", "name a file"),
+    ('webhok_hosts = ["x"]', "notice.webhok_hosts", "did you mean webhook_hosts?"),
+    ('[notice.smtp]\nfrom = "a@lab.example"', "notice.smtp.host", "mail.lab.example"),
+    ('[notice.smtp]\nhost = "mail"', "notice.smtp.from", "tenure@lab.example"),
+    ('[notice.smtp]\nhost = "mail"\nfrom = "a@b\\nBcc: c@d"', "notice.smtp.from", "tenure@lab.example"),
+    ('[notice.smtp]\nhost = "mail"\nfrom = "a@b"\ntls = "stattls"', "notice.smtp.tls", "did you mean starttls?"),
+    ('[notice.smtp]\nhost = "mail"\nfrom = "a@b"\nuser = "x"', "notice.smtp.user", "password_file"),
+    (
+        '[notice.smtp]\nhost = "mail"\nfrom = "a@b"\nuser = "x"\npassword_file = "p"\ntls = "none"',
+        "notice.smtp.tls",
+        "not sent in clear",
+    ),
+    ('[notice.smtp]\nhost = "mail"\nfrom = "a@b"\nport = 0', "notice.smtp.port", "from 1 to 65535"),
+]
 POLICY = [
     ("lookback = 7", "policy.lookback", "say the unit"),
     ('lookback = "7 fortnights"', "policy.lookback", "2h30m"),
@@ -239,6 +264,9 @@ GRANT: list[tuple[str, str | None, str, str]] = [
 def cases() -> Iterator[Case]:
     for line, field, remedy in SLURM:
         yield Case(f"[slurm]\n{line}\n{GOOD_CLUSTERS}", GOOD_BUDGETS, field, remedy)
+    for line, field, remedy in NOTICE:
+        text = line if line.startswith("[") else f"[notice]\n{line}"
+        yield Case(f"{text}\n{GOOD_CLUSTERS}", GOOD_BUDGETS, field, remedy)
     for line, field, remedy in SERVER:
         yield Case(f"[server]\n{line}\n{GOOD_CLUSTERS}", GOOD_BUDGETS, field, remedy)
     for line, field, remedy in POLICY:

@@ -208,6 +208,24 @@ def test_a_discovered_host_is_checked_like_any_other() -> None:
         resolve(parse(text, "[lab]"), [Found("box", 2, 12_000, 32_768)])
 
 
+def test_how_people_are_told_round_trips_and_paths_are_beside_the_file(tmp_path: Path) -> None:
+    notice = (
+        '[notice]\ndefault_domain = "lab.example"\nlink = "https://lab.example/{job}"\nsecret_file = "notice.key"\n'
+        'webhook_hosts = ["10.0.0.7:80", "hooks.lab"]\nmail_domains = ["lab.example"]\nretry_first = "1m"\n'
+        '[notice.smtp]\nhost = "mail"\nport = 465\ntls = "tls"\nuser = "t"\npassword_file = "p"\nfrom = "t@lab"\n'
+    )
+    config = parse(notice + GOOD_CLUSTERS, GOOD_BUDGETS)
+    assert config.notice.smtp.sender == "t@lab" and config.notice.webhook_hosts == ("10.0.0.7:80", "hooks.lab")
+    assert parse(*dump(config)) == config
+    assert "mail" not in "".join(dump(config, server=False))
+    (tmp_path / "tenure.toml").write_text(notice + GOOD_CLUSTERS)
+    (tmp_path / "budgets.toml").write_text(GOOD_BUDGETS)
+    loaded = load(tmp_path / "tenure.toml")
+    assert loaded.notice_key == tmp_path / "notice.key" and loaded.notice.smtp.password_file == tmp_path / "p"
+    (tmp_path / "tenure.toml").write_text(GOOD_CLUSTERS)
+    assert load(tmp_path / "tenure.toml").notice_key == tmp_path / ".tenure" / "notice.key"
+
+
 def test_a_dump_for_people_leaves_the_server_out() -> None:
     config = parse(f'[server]\ndatabase = "postgresql://t:s3cret@db/tenure"\n{GOOD_CLUSTERS}', GOOD_BUDGETS)
     assert parse(*dump(config)) == config

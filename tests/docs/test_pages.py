@@ -23,6 +23,8 @@ from tenure.units import format_duration
 TABLES = {
     "### Top level": schema.TopTable,
     "### [server]": schema.ServerTable,
+    "### [notice]": schema.NoticeTable,
+    "### [notice.smtp]": schema.SmtpTable,
     "### [policy]": schema.PolicyTable,
     "### [clusters.NAME]": schema.ClusterTable,
     "### Hosts": schema.HostTable,

@@ -68,8 +68,8 @@ class Slurm:
 class Smtp:
     """The mail server that notices go through. ``host`` '': there is none, and nobody is told by e-mail.
 
-    ``tls``: ``starttls``, ``tls`` from the first byte, or ``none``. ``user`` '': no log-in. ``sender``: the address that
-    mail comes from.
+    ``tls``: ``starttls``, ``tls`` from the first byte, or ``none``. ``user`` '': no log-in. ``sender``: the address
+    that mail comes from.
     """
 
     host: str = ""

@@ -20,7 +20,6 @@ from tenure.core.reasons import Because, Reason
 from tenure.core.tree import Tree
 from tenure.engine import record
 from tenure.engine.clock import wall_ms
-from tenure.engine.engine import Engine
 from tenure.notice import text
 from tenure.notice.derive import WANTED, Derived, Told, derive
 from tenure.notice.kinds import Kind
@@ -55,18 +54,30 @@ class People:
 
 
 class Teller:
-    """``poke``: called when there is something new to deliver. ``clock``: ms UTC."""
+    """Reads from where the last one stopped, as the server that leads ``epoch``.
 
-    def __init__(self, engine: Engine, poke: Callable[[], None], clock: Callable[[], int] = wall_ms) -> None:
-        self._engine, self._store, self._notice = engine, engine.store, engine.config.notice
-        self._poke, self._clock = poke, clock
+    ``wait``: blocks until there is a batch after the given one or some seconds have passed, and returns the newest.
+    ``poke``: called when there is something new to deliver. ``clock``: ms UTC.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        notice: Notice,
+        epoch: int,
+        wait: Callable[[int, float], int],
+        poke: Callable[[], None],
+        clock: Callable[[], int] = wall_ms,
+    ) -> None:
+        self._store, self._notice, self._epoch = store, notice, epoch
+        self._wait, self._poke, self._clock = wait, poke, clock
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="notice-teller", daemon=True)
         position = self._store.notice_position()
         # A database that has never told anybody anything does not begin with its whole past.
         self._read = self._written = self._store.last_seq() if position is None else position
         if position is None:
-            self._store.tell(engine.epoch, self._read)
+            self._store.tell(epoch, self._read)
 
     def start(self) -> None:
         self._thread.start()
@@ -87,20 +98,20 @@ class Teller:
             except Exception as error:  # the next turn may do better, and nobody else tells
                 log.error("notices_failed", error=repr(error), exc_info=True)
                 self._closing.wait(LOOK_WITHIN_S)
-            if self._engine.wait_change(self._read, LOOK_WITHIN_S) <= self._read:
+            if self._wait(self._read, LOOK_WITHIN_S) <= self._read:
                 self._closing.wait(0.05)  # nothing new; the engine may be stopping
 
     def turn(self) -> None:
         """Read what is new, then see which timers have come true. Raises StaleLeader and SQLAlchemyError."""
         people = People(self._store, self._notice)
         if not people:
-            self._read = max(self._read, self._engine.last_seq)
+            self._read = max(self._read, self._store.last_seq())
         for batch in self._store.batches(after=self._read) if people else ():
             self._tell(batch, people)
             if self._closing.is_set():
                 break
         if self._read - self._written >= REMEMBER_WITHIN:
-            self._store.tell(self._engine.epoch, self._read)
+            self._store.tell(self._epoch, self._read)
             self._written = self._read
         self._fire(people)
 
@@ -111,7 +122,7 @@ class Teller:
         facts = self._share_changes(derived, batch)
         new = rows_of(derived.told, batch.seq, people, self._jobs(derived))
         if new or derived.over or facts:
-            self._store.tell(self._engine.epoch, batch.seq, new, derived.over, facts)
+            self._store.tell(self._epoch, batch.seq, new, derived.over, facts)
             self._written = batch.seq
         self._read = batch.seq
         if any(row.state == "waiting" for row in new):
@@ -145,7 +156,7 @@ class Teller:
             person = people.get(row.user)
             due[row.id] = due_at(row.due_at, row.kind, person) if person is not None else row.due_at
         if due:
-            self._store.fire(self._engine.epoch, due)
+            self._store.fire(self._epoch, due)
             self._poke()
 
 

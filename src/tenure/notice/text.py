@@ -8,6 +8,7 @@ from typing import Any
 from tenure import units, words
 from tenure.core import codec
 from tenure.core.lifecycle import JobState
+from tenure.core.reasons import Because
 from tenure.notice.derive import Told
 from tenure.notice.kinds import Kind
 from tenure.store.rows import JobRow
@@ -107,11 +108,20 @@ def data(told: Told, job: JobRow, gainer: JobRow | None) -> str:
         "state": told.ended,
         "by": units.format_time(told.by) if told.by else "",
         "who": told.who,
-        "reason": codec.plain(told.because) if told.because is not None else "",
+        "reason": _reason(told.because) if told.because is not None else "",
         "gainer": _named(gainer) if gainer is not None else "",
     }
     fields |= {key: value for key, value in optional.items() if value}
     return codec.dumps(fields)
+
+
+def _reason(because: Because) -> dict[str, Any]:
+    """As the API has it."""
+    return {
+        "code": because.reason.value,
+        "numbers": codec.plain(because.numbers),
+        "text": clean(words.sentence(because), 1000),
+    }
 
 
 def _named(job: JobRow) -> dict[str, Any]:

@@ -1,0 +1,97 @@
+"""How people are told: who may see and change it, what is refused, and what is never shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from api_kit import Api
+
+HOOK = "https://hooks.example.com/services/T0/B0/very-secret"
+
+
+def change(api: Api, user: str, of: str | None = None, code: int = 200, **body: Any) -> Any:
+    answer = api.call("PATCH", f"/v1/users/{of or user}/notice", user=user, json=body)
+    assert answer.status_code == code, answer.text
+    return answer.json()
+
+
+def test_by_default_nobody_is_told_anything(api: Api) -> None:
+    view = api.get("/v1/users/ann/notice", user="ann")
+    assert (view["email"], view["webhook"], view["by_default"]) == ("", "", True)
+    assert "exposed" not in view["kinds"] and "preempted" in view["kinds"]
+    assert view["through"] == ["will_be_preempted"] and view["quiet"] == "" and view["digest_ms"] == 0
+
+
+def test_a_secret_is_shown_once(api: Api) -> None:
+    made = change(api, "ann", webhook=HOOK)
+    assert made["secret"].startswith("tnw_") and made["webhook"] == "https://hooks.example.com/..."
+    assert change(api, "ann", digest="1h")["secret"] is None
+    assert api.get("/v1/users/ann/notice", user="ann")["secret"] is None
+    assert change(api, "ann", webhook=HOOK)["secret"] is None  # the same address: the same secret
+    again = change(api, "ann", new_secret=True)["secret"]
+    assert again and again != made["secret"]
+    assert change(api, "bob", webhook=HOOK)["secret"] not in (again, made["secret"])
+    kept = json.dumps([api.get("/v1/audit"), api.get("/v1/users/ann/notice"), api.get("/v1/users/ann/notice/log")])
+    assert "very-secret" not in kept and again not in kept
+    assert [entry["action"] for entry in api.get("/v1/audit")["items"]][0] == "notice changed"
+
+
+def test_what_is_not_named_stays(api: Api) -> None:
+    change(api, "ann", webhook=HOOK, kinds=["failed", "preempted"], quiet="22:00-07:00", zone="Europe/Berlin")
+    view = change(api, "ann", digest="1d")
+    assert view["kinds"] == ["preempted", "failed"] and view["digest_ms"] == 86_400_000
+    assert (view["quiet"], view["zone"]) == ("22:00-07:00", "Europe/Berlin")
+    view = change(api, "ann", webhook="", quiet="", through=[])
+    assert (view["webhook"], view["quiet"], view["through"]) == ("", "", [])
+
+
+@pytest.mark.parametrize("method", ["GET", "PATCH"])
+def test_others_are_none_of_ones_business(api: Api, method: str) -> None:
+    for path in ("", "/log") if method == "GET" else ("",):
+        body = None if method == "GET" else {"digest": "1h"}
+        answer = api.call(method, f"/v1/users/ann/notice{path}", user="bob", json=body)
+        assert answer.status_code == 403 and "only administrators" in answer.json()["detail"]
+    assert api.call("POST", "/v1/users/ann/notice/test", user="bob").status_code == 403
+    assert change(api, "root", "ann", digest="1h")["digest_ms"] == 3_600_000
+    assert api.call("GET", "/v1/users/nobody/notice").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("webhook", "http://hooks.example.com/very-secret", "use https"),
+        ("webhook", "https://127.0.0.1/very-secret", "full host name"),
+        ("webhook", "https://169.254.169.254/very-secret", "full host name"),
+        ("webhook", "https://a:b@hooks.example.com/very-secret", "no user"),
+        ("webhook", "nonsense", "https://hooks.example.com/path"),
+        ("email", "ann@lab.example", "sends no mail"),
+        ("email", "ann", "plain address"),
+        ("kinds", ["fialed"], "known are started"),
+        ("kinds", "failed", "write a list"),
+        ("digest", "1s", "from 1m to 7d"),
+        ("digest", "often", "2h30m"),
+        ("quiet", "22-7", "22:00-07:00"),
+        ("zone", "Berlin", "Europe/Berlin"),
+        ("chanel", "x", "no such field"),
+    ],
+)
+def test_what_is_refused_says_what_would_work(api: Api, field: str, value: object, words: str) -> None:
+    problem = change(api, "ann", code=422, **{field: value})
+    (error,) = problem["errors"]
+    assert error["field"].partition("[")[0] == field and words in error["fix"], error
+    assert "very-secret" not in json.dumps(problem)
+
+
+def test_a_test_needs_somewhere_to_go_and_is_in_the_log(api: Api) -> None:
+    assert api.call("POST", "/v1/users/ann/notice/test", user="ann").status_code == 409
+    change(api, "ann", webhook=HOOK)
+    (number,) = api.post("/v1/users/ann/notice/test", user="ann", code=202)["ids"]
+    (entry,) = api.get("/v1/users/ann/notice/log", user="ann")["items"]
+    assert (entry["id"], entry["kind"], entry["state"], entry["job"]) == (number, "test", "waiting", None)
+    for _ in range(2):
+        api.post("/v1/users/ann/notice/test", user="root", code=202)
+    first = api.get("/v1/users/ann/notice/log", user="ann", params={"limit": 2})
+    rest = api.get("/v1/users/ann/notice/log", user="ann", params={"limit": 2, "after": first["next"]})
+    assert [len(first["items"]), len(rest["items"]), rest["next"]] == [2, 1, None]

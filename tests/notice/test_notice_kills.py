@@ -1,0 +1,84 @@
+"""The server killed between any two steps of telling: everything arrives, and is told once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from receivers import Hook, hook, until
+from test_notice_server import person, serving, submit
+
+from support.server import TestServer
+from tenure import faults
+from tenure.client import Client, TenureError, Unreachable
+
+JOBS = 4
+
+
+@pytest.fixture
+def web() -> Iterator[Hook]:
+    with hook() as made:
+        yield made
+
+
+def run_jobs(server: TestServer) -> None:
+    """One after the other, so that there are several steps to be killed at, until the server is dead."""
+    with Client(server.url, server.token, patience_s=0) as client, suppress(Unreachable, TenureError):
+        for number in range(JOBS):
+            command = ["true"] if number % 2 else ["false"]
+            body = {"user": "ann", "budget": "lab/language", "gpus": 1, "command": command}
+            client.wait(client.submit(body).job.id, timeout_s=60)
+
+
+@pytest.mark.parametrize("hit", [1, 3])
+@pytest.mark.parametrize("fault", faults.NOTICE_POINTS)
+def test_a_server_killed_anywhere_tells_everything_once(tmp_path: Path, web: Hook, fault: str, hit: int) -> None:
+    with serving(tmp_path, web) as server:
+        person(server, "ann", "--webhook", f"{web.url}/ann")
+        server.stop()
+        server.environment["TENURE_FAULT"] = f"{fault}:{hit}"
+        server.start()
+        run_jobs(server)
+        assert server.process.wait(60) == -9
+        del server.environment["TENURE_FAULT"]
+        server.start()
+        known = sorted(job.id for job in server.client.jobs(all=True))
+        for job in known:
+            server.client.wait(job, timeout_s=60)
+        wanted = sorted((kind, job) for job in known for kind in ("started", _end(server, job)))
+        log = server.client.notice_log
+        until(lambda: sum(one.state == "sent" for one in log("ann").items) == len(wanted), "all are delivered")
+        assert sorted((one.kind, one.job) for one in log("ann").items) == wanted  # each once in the table
+        told = [(one["kind"], one["job"]) for got in web.good("/ann") for one in got.json["tenure"]["notices"]]
+        assert set(told) == set(wanted)
+        by_id: dict[str, set[bytes]] = {}
+        for got in web.good("/ann"):
+            by_id.setdefault(got.id, set()).add(got.body)
+        assert all(len(bodies) == 1 for bodies in by_id.values())  # what came twice came with the same id and body
+        once = [one for bodies in by_id.values() for body in bodies for one in _notices(web, body)]
+        assert len(once) == len(set(once)) == len(wanted)
+
+
+def _end(server: TestServer, job: int) -> str:
+    return "ended" if server.client.job(job).state == "succeeded" else "failed"
+
+
+def _notices(web: Hook, body: bytes) -> list[tuple[str, int]]:
+    got = next(got for got in web.got if got.body == body)
+    return [(one["kind"], one["job"]) for one in got.json["tenure"]["notices"]]
+
+
+def test_what_is_waiting_when_the_server_stops_is_delivered_by_the_next(tmp_path: Path, web: Hook) -> None:
+    web.answers["/ann"] = [500]
+    with serving(tmp_path, web) as server:
+        person(server, "ann", "--webhook", f"{web.url}/ann", "--kinds", "ended")
+        job = submit(server, "ann", budget="lab/language", gpus=1, command=["true"])
+        web.wait(lambda: len(web.at("/ann")) >= 2, "it is tried")
+        server.stop()
+        web.answers["/ann"] = [200]
+        server.start()
+        web.wait(lambda: len(web.good("/ann")) == 1)
+        assert web.good("/ann")[0].json["tenure"]["job"] == job
+        assert len({got.id for got in web.at("/ann")}) == 1

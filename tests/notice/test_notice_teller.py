@@ -1,0 +1,346 @@
+"""From batches of the log to the outbox: who is told what, once, and what comes true only when nothing happens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from notice_kit import NOW, Clock, config_of
+
+from tenure.core import codec
+from tenure.core.decisions import (
+    AttemptEnded,
+    Claim,
+    ClaimOpened,
+    Decision,
+    Evict,
+    JobEnded,
+    Requeued,
+    ReservationLost,
+    Reserve,
+    Start,
+    Stop,
+    Stopping,
+    Unreserve,
+)
+from tenure.core.events import ConfigApplied, Event, Held, ReplicasUp
+from tenure.core.model import HOUR, MINUTE, SECOND, SHARE_ONE, Budget, Cluster, Contract, JobSpec, Policy, Role
+from tenure.core.reasons import Because, Reason
+from tenure.core.scheduler import Result
+from tenure.engine import record
+from tenure.engine.clock import Anchor
+from tenure.notice.kinds import Kind
+from tenure.notice.teller import Teller
+from tenure.store import AttemptRow, AuditRow, JobRow, NoticePersonRow, NoticeRow, Store
+
+FREE = Because(Reason.STARTED_FREE, {"gpus": 8, "free_gpus": 8})
+EVICTED = Because(Reason.EVICTED_UNALLOCATED, {"gainer": 2, "gainer_gpus": 8})
+DONE = Because(Reason.SUCCEEDED, {"exit_codes": (0,)})
+
+
+def job_row(number: int, user: str, *, state: str = "queued", budget: str = "lab/language", **more: object) -> JobRow:
+    role = Role("main", 1, 8, 0, 0)
+    spec = JobSpec(f"job{number}", user, budget, (role,), Contract(HOUR, True), ("main",))
+    row = JobRow(
+        id=number, client_key=None, user=user, budget=budget, name=f"job{number}", cluster="main", state=state,
+        charged=True, gpus=8, min_runtime=HOUR, priority=0, submitted_at=NOW, ended_at=None, first_start_at=None,
+        evictions=0, restarts=0, exit_code=None, reason=codec.dumps(codec.plain(FREE)),
+        spec=codec.dumps(codec.plain(spec)),
+    )  # fmt: skip
+    return replace(row, **more)  # type: ignore[arg-type]
+
+
+class Log:
+    """A log that tests write, and a teller that reads it when told to."""
+
+    def __init__(self, store: Store, directory: Path) -> None:
+        self.store, self.clock, self.pokes, self.seq = store, Clock(), 0, 0
+        self.epoch = store.take_leadership()
+        self.notice = config_of(directory).notice
+        self.teller = self.another()
+
+    def another(self) -> Teller:
+        def poke() -> None:
+            self.pokes += 1
+
+        return Teller(self.store, self.notice, self.epoch, lambda after, _s: after, poke, self.clock)
+
+    def person(self, user: str, **more: object) -> None:
+        kinds = json.dumps([kind.value for kind in Kind])
+        row = NoticePersonRow(user, "", f"https://hooks.example.com/{user}", "salt", kinds, "[]", 0, "", "UTC", 0, 0)
+        self.store.put_notice_person(replace(row, **more), AuditRow(0, user, "", user, "{}"))  # type: ignore[arg-type]
+
+    def write(
+        self,
+        *decisions: Decision,
+        events: Sequence[Event] = (),
+        jobs: Sequence[JobRow] = (),
+        attempts: Sequence[AttemptRow] = (),
+    ) -> None:
+        """One more batch."""
+        self.seq += 1
+        plans = tuple(d for d in decisions if isinstance(d, Start | Claim | Stop | Reserve | Unreserve))
+        outcomes = tuple(d for d in decisions if d not in plans)
+        result = Result(outcomes, plans)
+        batch = record.batch_row(self.seq, self.epoch, list(events), result, self.clock.now, Anchor(0, "boot", 0))
+        self.store.write(batch, jobs=jobs, attempts=attempts)
+
+    def told(self, user: str = "ann") -> list[tuple[str, str]]:
+        """(kind, title) of what is to be delivered, oldest first."""
+        self.teller.turn()
+        return [(row.kind, row.title) for row in reversed(self.store.notice_log(user, 1000))]
+
+    def last(self, user: str = "ann") -> NoticeRow:
+        return self.store.notice_log(user, 1)[0]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with Store.open(f"sqlite:///{tmp_path / 'tenure.db'}") as store:
+        made = Log(store, tmp_path)
+        made.person("ann")
+        made.write(jobs=[job_row(1, "ann"), job_row(2, "bob", budget="lab/vision")])
+        yield made
+
+
+def start(job: int, attempt: str, at: int = NOW) -> Start:
+    return Start(at, job, attempt, "main", (), 8000, FREE)
+
+
+def victim(attempt: str, why: Because = EVICTED) -> Evict:
+    return Evict(attempt, why, 2, 0, 0, NOW + 5 * SECOND, NOW + 65 * SECOND, NOW + 95 * SECOND)
+
+
+def reserve(job: int, starts_by: int) -> Reserve:
+    why = Because(Reason.RESERVED, {"hosts": 1})
+    return Reserve(NOW, job, "main", ("n1",), 8000, starts_by - HOUR, starts_by, (), why)
+
+
+def test_the_life_of_a_job(log: Log) -> None:
+    log.write(start(1, "1.1"))
+    log.write(Claim(NOW, 2, "2.1", "main", (), 8000, (victim("1.1"),), FREE))
+    log.write(AttemptEnded(NOW, "1.1", EVICTED), Requeued(NOW, 1, EVICTED))
+    log.write(ClaimOpened(NOW, "2.1", FREE))
+    log.write(start(1, "1.2"))
+    log.write(AttemptEnded(NOW, "1.2", DONE), JobEnded(NOW, 1, "succeeded", DONE))
+    assert log.told() == [
+        ("started", "Job 1 (job1) has started on 8 GPUs of main"),
+        ("will_be_preempted", "Job 1 (job1) will be preempted: it has until 2026-09-21 14:14:25 UTC"),
+        ("preempted", "Job 1 (job1) was preempted and is queued again"),
+        ("started", "Job 1 (job1) has started again on 8 GPUs of main"),
+        ("ended", "Job 1 (job1) has succeeded"),
+    ]
+    assert log.told("bob") == []  # who has not asked
+    warned = next(row for row in log.store.notice_log("ann") if row.kind == "will_be_preempted")
+    assert json.loads(warned.data)["by"] == "2026-09-21T14:14:25Z"
+    assert "Job 2 (job2) is of bob and charged to lab/vision." in warned.body
+
+
+FAILED = Because(Reason.FAILED, {"exit_codes": (3,)})
+CASES = [
+    ([JobEnded(NOW, 1, "failed", FAILED)], "failed", "has failed"),
+    ([Requeued(NOW, 1, FAILED, NOW + MINUTE)], "failed", "has failed and is tried again"),
+    ([Requeued(NOW, 1, Because(Reason.START_TIMED_OUT, {}), 0)], "failed", "has failed and is tried again"),
+    ([Requeued(NOW, 1, Because(Reason.HOST_FAILED, {"host": "n1"}))], "preempted", "was preempted and is queued again"),
+    ([JobEnded(NOW, 1, "failed", Because(Reason.HOST_FAILED, {"host": "n1"}))], "failed", "has failed"),
+    ([JobEnded(NOW, 1, "timed_out", Because(Reason.TIMED_OUT, {"timeout": HOUR}))], "failed", "reached its timeout"),
+    ([JobEnded(NOW, 1, "cancelled", Because(Reason.CANCELLED, {"by": "bob"}))], "ended", "was cancelled by bob"),
+    (
+        [JobEnded(NOW, 1, "cancelled", Because(Reason.DEPENDENCY_FAILED, {"job": "9", "state": "failed"}))],
+        "failed",
+        "was cancelled, since a job that it waited for did not succeed",
+    ),
+    (
+        [JobEnded(NOW, 1, "preempted", Because(Reason.PREEMPTED, {"evicted_by": "evicted_unallocated", "gainer": 2}))],
+        "preempted",
+        "was preempted and has ended",
+    ),
+]
+
+
+@pytest.mark.parametrize(("decisions", "kind", "words"), CASES)
+def test_how_attempts_and_jobs_end(log: Log, decisions: list[Decision], kind: str, words: str) -> None:
+    log.write(AttemptEnded(NOW, "1.1", decisions[0].because), *decisions)  # type: ignore[union-attr]
+    assert [(one, words in title) for one, title in log.told()] == [(kind, True)]
+
+
+@pytest.mark.parametrize(
+    "decisions",
+    [
+        [JobEnded(NOW, 1, "cancelled", Because(Reason.CANCELLED, {"by": "ann"}))],
+        [AttemptEnded(NOW, "1.1", FAILED), Requeued(NOW, 1, Because(Reason.REQUEUED, {}))],
+        [Stopping(NOW, victim("1.1", Because(Reason.TIMED_OUT, {"timeout": HOUR})))],
+    ],
+)
+def test_what_is_their_own_doing_is_not_told(log: Log, decisions: list[Decision]) -> None:
+    log.write(*decisions, events=[Held(NOW, 1, "ann")])
+    assert log.told() == []
+
+
+def test_a_drain_and_a_persons_action_are_warned_of(log: Log) -> None:
+    log.write(Stop(NOW, victim("1.1", Because(Reason.EVICTED_DRAIN, {"host": "n1"}))))
+    why = Because(Reason.EVICTED_BY_PERSON, {"by": "root", "why": "a\nb", "protected": 1})
+    log.write(Stopping(NOW, victim("1.1", why)))
+    assert [kind for kind, _ in log.told()] == ["will_be_preempted", "will_be_preempted"]
+    assert log.last().body.startswith("Evicted by root: a b, although it was protected.\n")
+
+
+def test_reading_again_tells_nothing_twice(log: Log) -> None:
+    log.write(start(1, "1.1"))
+    first = log.told()
+    log.teller = log.another()
+    assert log.told() == first and len(first) == 1
+    # As if the position had been lost with what was written meanwhile kept, which no crash can do.
+    log.store.tell(log.epoch, 0)
+    log.teller = log.another()
+    assert log.told() == first
+
+
+def test_a_first_reader_does_not_tell_the_past(tmp_path: Path) -> None:
+    with Store.open(f"sqlite:///{tmp_path / 'tenure.db'}") as store:
+        epoch = store.take_leadership()
+        result = Result((), (start(1, "1.1"),))
+        batch = record.batch_row(1, epoch, [], result, NOW, Anchor(0, "boot", 0))
+        store.write(batch, jobs=[job_row(1, "ann")])
+        late = Log(store, tmp_path)
+        late.seq = 1
+        late.person("ann")
+        assert late.told() == []
+        late.write(AttemptEnded(NOW, "1.1", DONE), JobEnded(NOW, 1, "succeeded", DONE))
+        assert [kind for kind, _ in late.told()] == ["ended"]
+
+
+def test_what_happened_before_they_asked_is_not_told(log: Log) -> None:
+    log.person("bob", since=NOW + 1)
+    log.write(start(2, "2.1"))
+    log.clock.now += 1
+    log.write(AttemptEnded(NOW + 1, "2.1", DONE), JobEnded(NOW + 1, 2, "succeeded", DONE))
+    assert [kind for kind, _ in log.told("bob")] == ["ended"]
+
+
+def test_it_waits_longer_than_told_only_when_it_does(log: Log) -> None:
+    log.write(reserve(1, NOW + 2 * HOUR))
+    assert log.told() == []
+    log.clock.now += 2 * HOUR - 1
+    assert log.told() == []
+    log.clock.now += 1
+    title = "Job 1 (job1) has not started by 2026-09-21 16:13:20 UTC, as it was told"
+    assert log.told() == [("waits_longer", title)]
+    log.clock.now += HOUR
+    assert len(log.told()) == 1
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        start(1, "1.1"),
+        ClaimOpened(NOW, "1.1", FREE),
+        JobEnded(NOW, 1, "cancelled", Because(Reason.CANCELLED, {"by": "ann"})),
+        ReservationLost(NOW, 1, Because(Reason.HELD_BY_PERSON, {"by": "ann"})),
+    ],
+)
+def test_a_promise_that_was_kept_or_is_void_is_not_told(log: Log, meanwhile: Decision) -> None:
+    log.write(reserve(1, NOW + HOUR))
+    log.told()
+    log.write(meanwhile)
+    log.clock.now += 2 * HOUR
+    assert "waits_longer" not in [kind for kind, _ in log.told()]
+
+
+def test_a_promise_made_and_kept_in_batches_that_are_read_late(log: Log) -> None:
+    log.write(reserve(1, NOW + HOUR))
+    log.clock.now += 2 * HOUR
+    log.write(start(1, "1.1"))
+    assert [kind for kind, _ in log.told()] == ["started"]
+
+
+def test_a_reservation_that_goes_to_another_job_is_told_at_once(log: Log) -> None:
+    log.write(reserve(1, NOW + HOUR))
+    why = Because(Reason.RESERVATION_DISPLACED, {"by": 2, "budget": "lab/vision", "starts_by": NOW + HOUR})
+    log.write(Unreserve(NOW, 1, why))
+    log.clock.now += 2 * HOUR
+    assert log.told() == [("waits_longer", "Job 1 (job1) waits longer than it was told")]
+    assert "Job 2 (job2) is of bob" in log.last().body and "16:13" not in log.last().title
+
+
+def test_a_reservation_made_anew_has_a_new_time(log: Log) -> None:
+    log.write(reserve(1, NOW + HOUR))
+    lost = ReservationLost(NOW, 1, Because(Reason.RESERVED_HOST_LOST, {"cluster": "main", "host": "n1"}))
+    log.write(lost, reserve(1, NOW + 2 * HOUR))
+    assert [kind for kind, _ in log.told()] == ["waits_longer"]
+    log.clock.now += HOUR
+    assert len(log.told()) == 1
+    log.clock.now += HOUR
+    assert len(log.told()) == 2
+
+
+def running(attempt: str, until: int) -> AttemptRow:
+    job = int(attempt.partition(".")[0])
+    return AttemptRow(
+        attempt, job, 1, "main", "lab/language", "ann", True, 8000, "[]", NOW, NOW, NOW, None, HOUR, until, "running",
+        codec.dumps(codec.plain(FREE)), "[]",
+    )  # fmt: skip
+
+
+def test_an_end_of_protection_is_told_ten_minutes_before(log: Log) -> None:
+    row = running("1.1", NOW + HOUR)
+    log.write(events=[ReplicasUp(NOW, "1.1")], attempts=[row])
+    log.clock.now += 50 * MINUTE - 1
+    assert log.told() == []
+    log.clock.now += 1
+    title = "Job 1 (job1) is protected until 2026-09-21 15:13:20 UTC, and may be preempted after that"
+    assert log.told() == [("exposed", title)]
+
+
+def test_one_that_ends_before_is_not_told_of_it(log: Log) -> None:
+    log.write(events=[ReplicasUp(NOW, "1.1")], attempts=[running("1.1", NOW + HOUR)])
+    log.told()
+    log.write(AttemptEnded(NOW, "1.1", DONE), JobEnded(NOW, 1, "succeeded", DONE))
+    log.clock.now += 2 * HOUR
+    assert [kind for kind, _ in log.told()] == ["ended"]
+
+
+def test_a_timer_that_comes_true_at_night_waits_for_the_morning(log: Log) -> None:
+    log.person("ann", quiet="14:00-18:00")
+    log.write(reserve(1, NOW + HOUR))  # at 15:13 UTC
+    log.told()
+    log.clock.now += HOUR
+    log.told()
+    row = log.last()
+    assert (row.kind, row.state) == ("waits_longer", "waiting")
+    assert row.due_at == NOW + 3 * HOUR + 46 * MINUTE + 40 * SECOND
+
+
+def config(*, language: int, vision: int) -> ConfigApplied:
+    budgets = (Budget("lab", SHARE_ONE), Budget("lab/language", language), Budget("lab/vision", vision))
+    return ConfigApplied(NOW, (Cluster("main", ()),), Policy(), budgets, (), "root")
+
+
+def test_a_share_that_becomes_0_is_told_to_those_who_wait(log: Log) -> None:
+    log.person("bob")
+    log.write(events=[config(language=500_000, vision=0)])
+    log.write(events=[config(language=0, vision=0)])
+    assert log.told() == [("held", "Job 1 (job1) is held: its budget has no share any more")]
+    assert [kind for kind, _ in log.told("bob")] == ["held"]  # the first configuration: it had none from the start
+    log.write(events=[config(language=0, vision=0)])
+    assert len(log.told()) == 1
+    log.write(events=[config(language=100_000, vision=0)])
+    log.write(events=[config(language=0, vision=0)])
+    assert len(log.told()) == 2
+
+
+def test_each_way_to_reach_somebody_is_told_once(log: Log) -> None:
+    log.person("ann", email="ann@lab.example")
+    log.write(start(1, "1.1"))
+    log.told()
+    assert sorted(row.channel for row in log.store.notice_log("ann")) == ["email", "webhook"]
+    assert log.pokes == 1
+
+
+def test_a_job_of_an_array_is_called_by_its_index(log: Log) -> None:
+    made = job_row(7, "ann", array_id=5, array_index=2, name="a\x1b[31m\nb")
+    log.write(start(7, "7.1"), jobs=[made])
+    assert log.told() == [("started", "Job 5_2 (a [31m b) has started on 8 GPUs of main")]
