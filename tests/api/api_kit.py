@@ -181,7 +181,8 @@ def config_of(clusters: str = CLUSTERS, budgets: str = BUDGETS) -> Config:
 def serving(directory: Path, policy: Policy | None = None) -> Iterator[Api]:
     """An engine with its application, configured, until the end of the block."""
     config = config_of()
-    config = replace(config, policy=policy or config.policy)
+    server = replace(config.server, data_dir=directory)
+    config = replace(config, policy=policy or config.policy, server=server)
     executor = StillExecutor(directory)
     with Store.open(f"sqlite:///{directory / 'tenure.db'}") as store:
         engine = Engine(config, store, executor)

@@ -125,6 +125,8 @@ def test_toml_can_be_used_as_it_stands(name: str) -> None:
             JobRequest.model_validate(tomllib.loads(text))
         elif text in files:
             parse(text, budgets)
+        elif text.startswith("[notice]"):
+            parse(f"{text}\n{clusters}", budgets)
         else:
             parse(files[0] if files else clusters, text)
 

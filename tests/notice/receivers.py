@@ -175,13 +175,21 @@ class Post:
             assert self.came.wait_for(enough, WITHIN_S), self.raw
 
 
+class _AnyPort(Controller):
+    """One that learns which port it was given before it looks whether it answers."""
+
+    def _trigger_server(self) -> None:
+        self.port = self.server.sockets[0].getsockname()[1]
+        super()._trigger_server()
+
+
 @contextmanager
 def mail_server() -> Iterator[Post]:
     """A mail server on this machine, without TLS."""
     post = Post()
-    controller = Controller(post, hostname="127.0.0.1", port=0)
+    controller = _AnyPort(post, hostname="127.0.0.1", port=0)
     controller.start()
-    post.port = controller.server.sockets[0].getsockname()[1]
+    post.port = controller.port
     try:
         yield post
     finally:

@@ -106,7 +106,8 @@ def test_ends_failures_and_holds(tmp_path: Path, web: Hook) -> None:
         stopped = submit(server, "ann", **base, name="stopped")
         server.wait_state(stopped, "running")
         server.client.cancel(stopped)
-        held = submit(server, "ann", **base, name="held", gpus=4, replicas=2, min_runtime="1m")
+        server.client.wait(stopped)
+        held = submit(server, "ann", **base, name="held")
         server.client.hold(held)
         titles = [
             f"Job {good} (good) has succeeded",
@@ -116,15 +117,15 @@ def test_ends_failures_and_holds(tmp_path: Path, web: Hook) -> None:
         ]
         until(lambda: [one.title for one in reversed(server.client.notice_log("ann").items)] == titles)
         failed = next(one for one in server.client.notice_log("ann").items if one.job == bad)
-        assert failed.text == "Failed: exit code 3."
+        assert failed.text == "Failed: exit code 3 (replica 0 of role main exited with 3)."
 
 
 def test_a_share_that_becomes_0_is_told_once(tmp_path: Path, web: Hook) -> None:
     with serving(tmp_path, web) as server:
         person(server, "ann", "--webhook", f"{web.url}/ann", "--kinds", "held")
-        submit(server, "admin", **CHARGED)
+        submit(server, "admin", **{**CHARGED, "min_runtime": "1h"})
         waiting = submit(server, "ann", budget="lab/language", gpus=4, replicas=2, min_runtime="1m")
-        other = submit(server, "ann", budget="lab/vision", gpus=4, replicas=2, min_runtime="1m")
+        other = submit(server, "ann", budget="lab", gpus=4, replicas=2, min_runtime="1m")
         budgets = tmp_path / "budgets.toml"
         budgets.write_text(budgets.read_text().replace("share = 0.5", "share = 0"))
         server.cli("apply", "--yes")
