@@ -340,6 +340,29 @@ def test_each_way_to_reach_somebody_is_told_once(log: Log) -> None:
     assert log.pokes == 1
 
 
+def test_a_scheduler_whose_time_is_ahead_does_not_keep_it_to_itself(log: Log) -> None:
+    """After a reboot with a wrong clock its time is the last one recorded, which the wall clock has yet to reach."""
+    log.clock.now -= 24 * HOUR
+    log.write(reserve(1, NOW - HOUR))
+    log.seq += 1
+    batch = record.batch_row(log.seq, log.epoch, [], Result((), (start(2, "2.1"),)), NOW, Anchor(0, "boot", 0))
+    log.store.write(batch)
+    assert [kind for kind, _ in log.told()] == ["waits_longer"]
+    assert log.last().due_at == log.clock.now
+
+
+def test_very_many_are_written_in_pieces_and_once(log: Log) -> None:
+    jobs = [job_row(number, "ann") for number in range(1000, 2203)]
+    log.write(*(start(job.id, f"{job.id}.1") for job in jobs), jobs=jobs)
+    log.teller.turn()
+    assert log.store.notices_waiting() == 1203 and log.store.notice_position() == log.seq
+    # Killed after the first piece: the position is the old one, and all is read again.
+    log.store.tell(log.epoch, log.seq - 1)
+    log.teller = log.another()
+    log.teller.turn()
+    assert log.store.notices_waiting() == 1203 and log.store.notice_position() == log.seq
+
+
 def test_a_job_of_an_array_is_called_by_its_index(log: Log) -> None:
     made = job_row(7, "ann", array_id=5, array_index=2, name="a\x1b[31m\nb")
     log.write(start(7, "7.1"), jobs=[made])

@@ -30,6 +30,10 @@ from tenure.store.store import Store
 
 log = structlog.get_logger()
 
+AT_ONCE = 500
+"""Notices in one transaction: the scheduler's own commits wait for no more than that."""
+PAUSE_S = 0.1
+"""Between two turns: on a busy server several batches are read in one."""
 LOOK_WITHIN_S = 5.0
 """So long it waits for a batch before it looks for timers that have come true."""
 REMEMBER_WITHIN = 1000
@@ -73,6 +77,8 @@ class Teller:
         self._wait, self._poke, self._clock = wait, poke, clock
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="notice-teller", daemon=True)
+        self._seen_at = 0
+        """Engine time of the newest batch, which may be ahead of the wall clock."""
         position = self._store.notice_position()
         # A database that has never told anybody anything does not begin with its whole past.
         self._read = self._written = self._store.last_seq() if position is None else position
@@ -98,8 +104,8 @@ class Teller:
             except Exception as error:  # the next turn may do better, and nobody else tells
                 log.error("notices_failed", error=repr(error), exc_info=True)
                 self._closing.wait(LOOK_WITHIN_S)
-            if self._wait(self._read, LOOK_WITHIN_S) <= self._read:
-                self._closing.wait(0.05)  # nothing new; the engine may be stopping
+            self._wait(self._read, LOOK_WITHIN_S)
+            self._closing.wait(PAUSE_S)
 
     def turn(self) -> None:
         """Read what is new, then see which timers have come true. Raises StaleLeader and SQLAlchemyError."""
@@ -120,13 +126,23 @@ class Teller:
         up = [item.attempt_id for item in happened if isinstance(item, ReplicasUp)]
         derived = derive(happened, self._protections(up))
         facts = self._share_changes(derived, batch)
-        new = rows_of(derived.told, batch.seq, people, self._jobs(derived))
+        new = rows_of(derived.told, batch.seq, people, self._jobs(derived), self._clock())
         if new or derived.over or facts:
-            self._store.tell(self._epoch, batch.seq, new, derived.over, facts)
-            self._written = batch.seq
-        self._read = batch.seq
+            self._write(batch.seq, new, derived.over, facts)
+        self._read, self._seen_at = batch.seq, batch.at
         if any(row.state == "waiting" for row in new):
             self._poke()
+
+    def _write(
+        self, seq: int, new: list[NoticeRow], over: Collection[tuple[str, int]], facts: Mapping[str, str]
+    ) -> None:
+        """All of a batch. Of very many some are written before it counts as read: read again, they are there."""
+        while len(new) > AT_ONCE:
+            some, new = new[:AT_ONCE], new[AT_ONCE:]
+            self._store.tell(self._epoch, seq - 1, some, over)
+            over = ()
+        self._store.tell(self._epoch, seq, new, over, facts)
+        self._written = seq
 
     def _jobs(self, derived: Derived) -> dict[int, JobRow]:
         wanted = {told.job_id for told in derived.told} | {told.gainer for told in derived.told if told.gainer}
@@ -152,9 +168,9 @@ class Teller:
     def _fire(self, people: People) -> None:
         now = self._clock()
         due: dict[int, int] = {}
-        for row in self._store.due_timers(now):
-            person = people.get(row.user)
-            due[row.id] = due_at(row.due_at, row.kind, person) if person is not None else row.due_at
+        for row in self._store.due_timers(max(now, self._seen_at)):
+            person, at = people.get(row.user), min(now, row.due_at)
+            due[row.id] = due_at(at, row.kind, person) if person is not None else at
         if due:
             self._store.fire(self._epoch, due)
             self._poke()
@@ -170,8 +186,8 @@ def unfunded(config: ConfigApplied) -> set[tuple[str, str]]:
     return found
 
 
-def rows_of(told: Collection[Told], seq: int, people: People, jobs: Mapping[int, JobRow]) -> list[NoticeRow]:
-    """One row for each thing and each way to tell it to somebody who wants to know."""
+def rows_of(told: Collection[Told], seq: int, people: People, jobs: Mapping[int, JobRow], now: int) -> list[NoticeRow]:
+    """One row for each thing and each way to tell it to somebody who wants to know. ``now``: by the wall clock."""
     found = []
     for one in told:
         job = jobs.get(one.job_id)
@@ -193,7 +209,7 @@ def rows_of(told: Collection[Told], seq: int, people: People, jobs: Mapping[int,
             body=text.body(one, job, gainer),
             data=text.data(one, job, gainer),
             state="timer" if one.timer else "waiting",
-            due_at=one.timer or due_at(one.at, one.kind, person),
+            due_at=one.timer or due_at(min(one.at, now), one.kind, person),
         )
         found += [replace(row, channel=channel.value) for channel in person.channels()]
     return found

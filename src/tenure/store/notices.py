@@ -68,7 +68,7 @@ class Notices(Database):
         over: Collection[tuple[str, int]] = (),
         facts: Mapping[str, str] | None = None,
     ) -> None:
-        """Write what follows from the log up to batch ``seq``, and that it was read up to there: one transaction.
+        """Write what follows from the log, and that it was read up to batch ``seq``: one transaction.
 
         ``over``: (kind, job) whose timers will not come true any more; ``new`` may set them again. A notice that is
         there already (same key and channel) is left as it is. ``facts``: what the reader wants to find again, kept in

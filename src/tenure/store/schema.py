@@ -277,6 +277,7 @@ notices = Table(
     UniqueConstraint("key", "channel"),
     Index(None, "state", "due_at"),
     Index(None, "user", "id"),
+    Index(None, "message"),
     Index(None, "job_id"),
     Index(None, "at"),
     sqlite_autoincrement=True,

@@ -53,7 +53,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("key", "channel", name="uq_notices_key_channel"),
         sqlite_autoincrement=True,
     )
-    for columns in (["state", "due_at"], ["user", "id"], ["job_id"], ["at"]):
+    for columns in (["state", "due_at"], ["user", "id"], ["message"], ["job_id"], ["at"]):
         op.create_index(f"ix_notices_{'_'.join(columns)}", "notices", columns)
 
 

@@ -1,0 +1,118 @@
+"""The outbox of notices: written with its position, handed out message by message, on both databases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from store_makers import NOW, batch, lead
+
+from tenure.store import AuditRow, NoticePersonRow, NoticeRow, StaleLeader, Store
+
+PERSON = NoticePersonRow("ann", "ann@lab.example", "", "", '["failed"]', "[]", 0, "", "UTC", 1, 1)
+
+
+def notice(key: str, user: str = "ann", channel: str = "email", **more: object) -> NoticeRow:
+    row = NoticeRow(key, 1, NOW, user, channel, "failed", 7, f"title of {key}", "body", "{}", "waiting", NOW)
+    return replace(row, **more)  # type: ignore[arg-type]
+
+
+def keys(store: Store, user: str = "ann") -> list[str]:
+    return [row.key for row in reversed(store.notice_log(user))]
+
+
+@pytest.fixture
+def epoch(store: Store) -> int:
+    return store.take_leadership()
+
+
+def test_people_are_kept_with_who_changed_them(store: Store) -> None:
+    assert store.notice_person("ann") is None
+    store.put_notice_person(PERSON, AuditRow(1, "root", "notice changed", "ann", "{}"))
+    changed = replace(PERSON, quiet="22:00-07:00", changed_at=2)
+    store.put_notice_person(changed, AuditRow(2, "ann", "notice changed", "ann", "{}"))
+    store.put_notice_person(replace(PERSON, user="Abe"), AuditRow(3, "root", "notice changed", "Abe", "{}"))
+    assert store.notice_person("ann") == changed and len(store.notice_people()) == 2
+    assert [row.who for row in store.audit_log()] == ["root", "ann", "root"]
+
+
+def test_notices_and_position_are_one(store: Store, epoch: int) -> None:
+    assert store.notice_position() is None
+    store.tell(epoch, 5, [notice("a"), notice("a", channel="webhook"), notice("b")], facts={"fact": "x"})
+    store.tell(epoch, 6, [notice("a", title="again"), notice("c")])
+    assert store.notice_position() == 6 and store.meta("fact") == "x"
+    assert sorted(keys(store)) == ["a", "a", "b", "c"]
+    assert {row.title for row in store.notice_log("ann") if row.key == "a"} == {"title of a"}
+
+
+def test_an_older_leader_writes_and_takes_nothing(store: Store, epoch: int) -> None:
+    store.tell(epoch, 1, [notice("a")])
+    store.take_leadership()
+    for write in (
+        lambda: store.tell(epoch, 2, [notice("b")]),
+        lambda: store.take_message(epoch, "ann", "email", NOW),
+        lambda: store.fire(epoch, {1: NOW}),
+    ):
+        with pytest.raises(StaleLeader):
+            write()
+    assert keys(store) == ["a"] and store.notice_position() == 1
+
+
+def test_timers_come_true_or_are_taken_back(store: Store, epoch: int) -> None:
+    timer = notice("t7", kind="waits_longer", state="timer", due_at=NOW + 10)
+    store.tell(epoch, 1, [timer, replace(timer, key="t8", job_id=8), replace(timer, key="t9", kind="exposed")])
+    assert keys(store) == [] and store.receivers_due(NOW + 100) == [] and store.notices_waiting() == 0
+    assert store.next_notice(NOW) == NOW + 10
+    store.tell(epoch, 2, [replace(timer, key="t7 anew", due_at=NOW + 20)], over=[("waits_longer", 7)])
+    assert [row.key for row in store.due_timers(NOW + 20)] == ["t8", "t9", "t7 anew"]
+    (first, *_) = store.due_timers(NOW + 10)
+    store.fire(epoch, {first.id: NOW + 50})
+    assert keys(store) == ["t8"] and store.notice_log("ann")[0].due_at == NOW + 50
+    store.tell(epoch, 3, over=[("waits_longer", 8)])
+    assert keys(store) == ["t8"]  # it has come true
+
+
+def test_a_message_is_all_that_is_due_and_stays_what_it_is(store: Store, epoch: int) -> None:
+    later = notice("later", due_at=NOW + 1000)
+    store.tell(epoch, 1, [notice("a"), notice("b"), later, notice("w", channel="webhook"), notice("o", user="bob")])
+    assert store.receivers_due(NOW) == [("ann", "email"), ("ann", "webhook"), ("bob", "email")]
+    taken = store.take_message(epoch, "ann", "email", NOW)
+    assert [row.key for row in taken] == ["a", "b"]
+    message = taken[0].message
+    assert message is not None and {row.message for row in taken} == {message}
+    store.tell(epoch, 2, [notice("c")])
+    again = store.take_message(epoch, "ann", "email", NOW)
+    assert [(row.key, row.message) for row in again] == [("a", message), ("b", message)]  # as after a crash
+    store.finish_message(message, "sent", NOW + 5)
+    assert [row.key for row in store.take_message(epoch, "ann", "email", NOW)] == ["c"]
+    done = {row.key: (row.state, row.tries, row.first_try_at, row.done_at) for row in store.notice_log("ann")}
+    assert done["a"] == done["b"] == ("sent", 1, NOW + 5, NOW + 5) and done["later"][0] == "waiting"
+
+
+def test_what_was_put_off_holds_back_what_came_after_it(store: Store, epoch: int) -> None:
+    store.tell(epoch, 1, [notice("a")])
+    (taken,) = store.take_message(epoch, "ann", "email", NOW)
+    assert taken.message is not None
+    store.put_off_message(taken.message, NOW + 1000, NOW, "answered 500")
+    store.tell(epoch, 2, [notice("b")])
+    assert store.receivers_due(NOW + 999) == [] and store.take_message(epoch, "ann", "email", NOW + 999) == []
+    assert store.oldest_due(NOW + 999) == NOW and store.next_notice(NOW) == NOW + 1000
+    assert store.receivers_due(NOW + 1000) == [("ann", "email")]
+    (again,) = store.take_message(epoch, "ann", "email", NOW + 1000)
+    assert (again.key, again.tries, again.first_try_at, again.error) == ("a", 1, NOW, "answered 500")
+
+
+def test_pages_of_the_log(store: Store) -> None:
+    ids = store.add_notices([notice(str(number)) for number in range(5)])
+    first = store.notice_log("ann", 2)
+    assert [row.id for row in first] == [ids[4], ids[3]]
+    assert [row.id for row in store.notice_log("ann", 10, after=first[-1].id)] == [ids[2], ids[1], ids[0]]
+    assert store.notice_log("bob") == []
+
+
+def test_compaction_takes_old_ones_away_that_are_over(store: Store) -> None:
+    lead(store, 0)
+    store.write(batch(1))
+    store.add_notices([notice("old", at=10, done_at=11, state="sent"), notice("waits", at=10), notice("new")])
+    assert store.compact(NOW - 1, 0).notices == 1
+    assert keys(store) == ["waits", "new"]
