@@ -137,6 +137,8 @@ def test_every_request_of_the_api_has_a_method(shared: Api) -> None:
         client.change_user("eve", role="admin")
         client.add_token("eve", "x")
         client.revoke_token(client.tokens("eve")[0].id)
+        client.set_notice("eve", {"webhook": "https://hooks.example.com/x"})
+        assert client.notice("eve").webhook and client.test_notice("eve") and client.notice_log("eve").items
         client.users()
         assert client.me().name == "root"
         job = client.submit({"budget": "lab/language", "command": ["true"], "hold": True}).job.id

@@ -184,10 +184,10 @@ class _AnyPort(Controller):
 
 
 @contextmanager
-def mail_server() -> Iterator[Post]:
-    """A mail server on this machine, without TLS."""
+def mail_server(**more: Any) -> Iterator[Post]:
+    """A mail server on this machine; without ``more`` it has no TLS and asks for no password."""
     post = Post()
-    controller = _AnyPort(post, hostname="127.0.0.1", port=0)
+    controller = _AnyPort(post, hostname="127.0.0.1", port=0, **more)
     controller.start()
     post.port = controller.port
     try:

@@ -33,6 +33,7 @@ def run_jobs(server: TestServer) -> None:
             client.wait(client.submit(body).job.id, timeout_s=60)
 
 
+@pytest.mark.slow
 def test_a_server_killed_anywhere_tells_everything_once(tmp_path: Path, web: Hook) -> None:
     """At each point, at its first hit, which may come before the server answers, and at a later one."""
     with serving(tmp_path, web) as server:

@@ -24,17 +24,6 @@ class Channel(Word):
 TEST = "test"
 """The kind of what is sent to see whether it arrives. Everybody gets that."""
 
-MEANINGS: dict[Kind, str] = {
-    Kind.STARTED: "it was given its GPUs, for the first time or again",
-    Kind.EXPOSED: "its protection is about to end: from then on it may be preempted",
-    Kind.WILL_BE_PREEMPTED: "it was decided to preempt it, with the time by which it has to be gone",
-    Kind.PREEMPTED: "it was preempted: by whom, why, and whether it comes back",
-    Kind.ENDED: "it ended with success, or somebody else cancelled it",
-    Kind.FAILED: "it failed, reached its timeout, or one of its attempts failed and it is tried again",
-    Kind.WAITS_LONGER: "it waits longer than it was told",
-    Kind.HELD: "somebody else holds it, or its budget has no share any more",
-}
-
 USUAL = tuple(kind for kind in Kind if kind is not Kind.EXPOSED)
 """What somebody is told who has not chosen."""
 LEAST = (Kind.PREEMPTED, Kind.FAILED)

@@ -8,13 +8,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tenure import units
 from tenure.core.model import DAY, MINUTE
 from tenure.notice.kinds import LEAST, URGENT, Channel, Kind
-from tenure.store.rows import NoticePersonRow
 from tenure.units import UnitError
+
+if TYPE_CHECKING:  # clients check addresses, too, and have no use for a database
+    from tenure.store.rows import NoticePersonRow
 
 MAX_DIGEST = 7 * DAY
 _QUIET = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-3]):([0-5][0-9])")

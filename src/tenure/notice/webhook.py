@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from functools import cache
 
@@ -37,7 +37,7 @@ async def _post(target: Target, body: bytes, message: str, secret: str, now: int
             found = await _addresses(target)
             if not found:
                 return Refused(f"{target.host} is not on the internet; the operator may list it in webhook_hosts")
-            return await _send(target, found[0], body, headers, now)
+            return await _send_to_any(target, found, body, headers, now, timeout_s)
     except TimeoutError:
         return TryAgain(f"no answer within {timeout_s:g} s")
     except socket.gaierror as error:
@@ -63,16 +63,31 @@ def _headers(target: Target, body: bytes, message: str, secret: str, now: int) -
 async def _addresses(target: Target) -> list[str]:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-    return allowed(target, [str(info[4][0]) for info in found])
+    return allowed(target, list(dict.fromkeys(str(info[4][0]) for info in found)))
 
 
-async def _send(target: Target, address: str, body: bytes, headers: Mapping[str, str], now: int) -> Result:
+async def _send_to_any(
+    target: Target, addresses: Sequence[str], body: bytes, headers: Mapping[str, str], now: int, timeout_s: float
+) -> Result:
+    """To the first address that can be connected to, each in its part of the time."""
+    connect = httpx.Timeout(None, connect=timeout_s / len(addresses))
+    for address in addresses[:-1]:
+        try:
+            return await _send(target, address, body, headers, now, connect)
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            pass  # nothing was sent
+    return await _send(target, addresses[-1], body, headers, now, connect)
+
+
+async def _send(
+    target: Target, address: str, body: bytes, headers: Mapping[str, str], now: int, timeout: httpx.Timeout
+) -> Result:
     """To the very address that was checked: a name that is asked again may have another one."""
     host = f"[{address}]" if ":" in address else address
     url = f"{target.scheme}://{host}:{target.port}{target.path}"
     extensions = {"sni_hostname": target.host}
     async with (
-        httpx.AsyncClient(verify=_trusted(), timeout=None, trust_env=False, follow_redirects=False) as client,
+        httpx.AsyncClient(verify=_trusted(), timeout=timeout, trust_env=False, follow_redirects=False) as client,
         client.stream("POST", url, content=body, headers=headers, extensions=extensions) as answer,
     ):
         said = ""
