@@ -10,7 +10,7 @@ from notice_kit import NOW, Outbox, config_of, outbox
 from receivers import Hook, Post, hook, mail_server, until
 
 from tenure.core.model import DAY, HOUR, MINUTE, SECOND
-from tenure.notice.courier import pause
+from tenure.notice.courier import PER_PLACE, pause
 from tenure.store import StaleLeader
 
 
@@ -145,6 +145,20 @@ def test_one_that_hangs_holds_up_nobody_and_is_left_in_time(box: Outbox, web: Ho
     for name, number in zip(people, stuck, strict=True):
         until(lambda name=name, number=number: box.row(name, number).tries == 1)  # type: ignore[misc]
         assert box.row(name, number).error == "no answer within 2 s"
+
+
+def test_a_host_that_hangs_leaves_room_for_others(box: Outbox, web: Hook) -> None:
+    """However many are told there, only so many deliveries wait for it."""
+    web.answers["/slow"] = [web.hang]
+    for number in range(3 * PER_PLACE):
+        box.person(f"slow{number}", webhook=f"{web.url}/slow")
+        box.add(f"slow{number}", "webhook")
+    box.person("ann", webhook=f"http://localhost:{web.port}/ann")
+    box.courier.poke()
+    web.wait(lambda: web.hanging == PER_PLACE)
+    send(box, "ann")
+    web.wait(lambda: len(web.good("/ann")) == 1)
+    assert web.hanging <= 2 * PER_PLACE  # some may have been left by now, and others have their turn
 
 
 def test_a_receiver_that_is_not_there(box: Outbox, web: Hook) -> None:

@@ -367,3 +367,12 @@ def test_a_job_of_an_array_is_called_by_its_index(log: Log) -> None:
     made = job_row(7, "ann", array_id=5, array_index=2, name="a\x1b[31m\nb")
     log.write(start(7, "7.1"), jobs=[made])
     assert log.told() == [("started", "Job 5_2 (a [31m b) has started on 8 GPUs of main")]
+
+
+def test_what_concerns_nobody_costs_no_write(log: Log) -> None:
+    for number in range(20):
+        log.write(start(2, f"2.{number + 1}"), AttemptEnded(NOW, "2.1", DONE))
+    before = log.store.notice_position()
+    assert log.told("bob") == [] and log.store.notice_position() == before
+    log.write(start(1, "1.1"))
+    assert len(log.told()) == 1 and log.store.notice_position() == log.seq

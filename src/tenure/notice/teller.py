@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
@@ -30,6 +31,8 @@ from tenure.store.store import Store
 
 log = structlog.get_logger()
 
+PAGE = 100
+"""Batches that are gone through together."""
 AT_ONCE = 500
 """Notices in one transaction: the scheduler's own commits wait for no more than that."""
 PAUSE_S = 0.1
@@ -84,6 +87,8 @@ class Teller:
         self._read = self._written = self._store.last_seq() if position is None else position
         if position is None:
             self._store.tell(epoch, self._read)
+        self._timers = self._store.open_timers()
+        """(kind, job) of all timers: most of what would end one is about a job that has none."""
 
     def start(self) -> None:
         self._thread.start()
@@ -112,46 +117,62 @@ class Teller:
         people = People(self._store, self._notice)
         if not people:
             self._read = max(self._read, self._store.last_seq())
-        for batch in self._store.batches(after=self._read) if people else ():
-            self._tell(batch, people)
-            if self._closing.is_set():
-                break
+        batches = self._store.batches(after=self._read) if people else iter(())
+        while (page := list(islice(batches, PAGE))) and not self._closing.is_set():
+            self._tell(page, people)
         if self._read - self._written >= REMEMBER_WITHIN:
-            self._store.tell(self._epoch, self._read)
-            self._written = self._read
+            self._write(self._read, [])
         self._fire(people)
 
-    def _tell(self, batch: BatchRow, people: People) -> None:
-        happened = record.happenings(batch, WANTED)
-        up = [item.attempt_id for item in happened if isinstance(item, ReplicasUp)]
-        derived = derive(happened, self._protections(up))
-        facts = self._share_changes(derived, batch)
-        new = rows_of(derived.told, batch.seq, people, self._jobs(derived), self._clock())
-        if new or derived.over or facts:
-            self._write(batch.seq, new, derived.over, facts)
-        self._read, self._seen_at = batch.seq, batch.at
-        if any(row.state == "waiting" for row in new):
-            self._poke()
+    def _tell(self, page: Sequence[BatchRow], people: People) -> None:
+        """Write what is to be told of these batches, each by itself; what that needs is read for all at once."""
+        happened = {batch.seq: record.happenings(batch, WANTED) for batch in page}
+        up = [item.attempt_id for items in happened.values() for item in items if isinstance(item, ReplicasUp)]
+        protections = self._store.protections_of(up) if up else {}
+        derived = {seq: derive(items, protections) for seq, items in happened.items()}
+        jobs = self._jobs(told for found in derived.values() for told in found.told)
+        for batch in page:
+            found = derived[batch.seq]
+            facts = self._share_changes(found, batch, jobs)
+            new = self._rows(found, batch.seq, people, jobs)
+            over = found.over & self._timers
+            if new or over or facts:
+                self._write(batch.seq, new, over, facts)
+            self._read, self._seen_at = batch.seq, batch.at
+            if any(row.state == "waiting" for row in new):
+                self._poke()
+
+    def _rows(self, found: Derived, seq: int, people: People, jobs: Mapping[int, JobRow]) -> list[NoticeRow]:
+        """What cannot be put into words is logged and left out: it must not silence all that comes after."""
+        try:
+            return rows_of(found.told, seq, people, jobs, self._clock())
+        except Exception as error:
+            log.error("batch_not_told", seq=seq, error=repr(error), exc_info=True)
+            return []
 
     def _write(
-        self, seq: int, new: list[NoticeRow], over: Collection[tuple[str, int]], facts: Mapping[str, str]
+        self,
+        seq: int,
+        new: list[NoticeRow],
+        over: Collection[tuple[str, int]] = (),
+        facts: Mapping[str, str] | None = None,
     ) -> None:
         """All of a batch. Of very many some are written before it counts as read: read again, they are there."""
+        timers = bool(over) or any(row.state == "timer" for row in new)
         while len(new) > AT_ONCE:
             some, new = new[:AT_ONCE], new[AT_ONCE:]
             self._store.tell(self._epoch, seq - 1, some, over)
             over = ()
         self._store.tell(self._epoch, seq, new, over, facts)
         self._written = seq
+        if timers:
+            self._timers = self._store.open_timers()
 
-    def _jobs(self, derived: Derived) -> dict[int, JobRow]:
-        wanted = {told.job_id for told in derived.told} | {told.gainer for told in derived.told if told.gainer}
+    def _jobs(self, told: Iterable[Told]) -> dict[int, JobRow]:
+        wanted = {number for one in told for number in (one.job_id, one.gainer) if number}
         return self._store.jobs_of(wanted) if wanted else {}
 
-    def _protections(self, attempts: Iterable[str]) -> dict[str, int]:
-        return self._store.protections_of(list(attempts))
-
-    def _share_changes(self, derived: Derived, batch: BatchRow) -> dict[str, str]:
+    def _share_changes(self, derived: Derived, batch: BatchRow, jobs: dict[int, JobRow]) -> dict[str, str]:
         """Add jobs that wait in budgets whose share of all their clusters became 0. Returns what to remember."""
         if derived.config is None:
             return {}
@@ -163,6 +184,7 @@ class Teller:
             if job.charged and job.submitted_at <= batch.at and all((job.budget, name) in now for name in clusters):
                 why = Because(Reason.HELD_NO_SHARE, {"budget": job.budget, "cluster": clusters[0]})
                 derived.add(Told(Kind.HELD, job.id, derived.config.at, why))
+                jobs[job.id] = job
         return {_UNFUNDED: json.dumps(sorted(now))}
 
     def _fire(self, people: People) -> None:
@@ -173,6 +195,7 @@ class Teller:
             due[row.id] = due_at(at, row.kind, person) if person is not None else at
         if due:
             self._store.fire(self._epoch, due)
+            self._timers = self._store.open_timers()
             self._poke()
 
 

@@ -87,7 +87,7 @@ def _next(told: Told, job: JobRow) -> str:
         case Kind.EXPOSED:
             return "It runs on for as long as nothing that comes first needs its GPUs."
         case Kind.WAITS_LONGER:
-            return f"Ask why: tenure show {label(job)}"
+            return f"Ask why: tenure why {label(job)}"
     return ""
 
 

@@ -108,6 +108,11 @@ class Notices(Database):
         """Timers whose time has come."""
         return self._notices(_select().where(_table.c.state == "timer", _table.c.due_at <= now).order_by(_table.c.id))
 
+    def open_timers(self) -> set[tuple[str, int]]:
+        """(kind, job) of all timers."""
+        query = select(_table.c.kind, _table.c.job_id).where(_table.c.state == "timer").distinct()
+        return {(row.kind, row.job_id) for row in self._rows(query)}
+
     def fire(self, epoch: int, due: Mapping[int, int]) -> None:
         """Timers that came true: id -> when to tell it. Raises StaleLeader."""
         with self._write() as connection:
