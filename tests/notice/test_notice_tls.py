@@ -118,6 +118,7 @@ def mail() -> EmailMessage:
     return made
 
 
+@pytest.mark.filterwarnings("ignore:Requiring AUTH")
 @pytest.mark.usefixtures("trusted")
 @pytest.mark.parametrize("tls", ["starttls", "tls"])
 def test_mail_goes_over_tls_and_with_a_password(certificate: Path, tmp_path: Path, tls: str) -> None:

@@ -114,5 +114,5 @@ def _mail_text(message: Message) -> str:
     ]
     if message.left:
         parts.append(message.left)
-    parts.append("-- \nFrom Tenure. What you are told, and how: tenure notice show")
+    parts.append("-- \nSent by Tenure. What you are told, and how: tenure notice show")
     return "\n\n".join(parts) + "\n"
