@@ -38,7 +38,7 @@ AT_ONCE = 500
 PAUSE_S = 0.1
 """Between two turns: on a busy server several batches are read in one."""
 LOOK_WITHIN_S = 5.0
-"""So long it waits for a batch before it looks for timers that have come true."""
+"""So often it looks for timers that have come true when nothing is committed."""
 REMEMBER_WITHIN = 1000
 """Batches in which there was nothing to tell are noted as read once there are so many."""
 _UNFUNDED = "notice_unfunded"
@@ -63,8 +63,7 @@ class People:
 class Teller:
     """Reads from where the last one stopped, as the server that leads ``epoch``.
 
-    ``wait``: blocks until there is a batch after the given one or some seconds have passed, and returns the newest.
-    ``poke``: called when there is something new to deliver. ``clock``: ms UTC.
+    ``deliver``: called when there is something new to deliver. ``clock``: ms UTC.
     """
 
     def __init__(
@@ -72,13 +71,12 @@ class Teller:
         store: Store,
         notice: Notice,
         epoch: int,
-        wait: Callable[[int, float], int],
-        poke: Callable[[], None],
+        deliver: Callable[[], None],
         clock: Callable[[], int] = wall_ms,
     ) -> None:
         self._store, self._notice, self._epoch = store, notice, epoch
-        self._wait, self._poke, self._clock = wait, poke, clock
-        self._closing = threading.Event()
+        self._deliver, self._clock = deliver, clock
+        self._closing, self._news = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="notice-teller", daemon=True)
         self._seen_at = 0
         """Engine time of the newest batch, which may be ahead of the wall clock."""
@@ -95,7 +93,12 @@ class Teller:
 
     def stop(self) -> None:
         self._closing.set()
+        self._news.set()
         self._thread.join()
+
+    def poke(self) -> None:
+        """A batch was committed. This costs whoever calls it next to nothing."""
+        self._news.set()
 
     def _run(self) -> None:
         while not self._closing.is_set():
@@ -109,8 +112,9 @@ class Teller:
             except Exception as error:  # the next turn may do better, and nobody else tells
                 log.error("notices_failed", error=repr(error), exc_info=True)
                 self._closing.wait(LOOK_WITHIN_S)
-            self._wait(self._read, LOOK_WITHIN_S)
+            self._news.wait(LOOK_WITHIN_S)
             self._closing.wait(PAUSE_S)
+            self._news.clear()
 
     def turn(self) -> None:
         """Read what is new, then see which timers have come true. Raises StaleLeader and SQLAlchemyError."""
@@ -140,7 +144,7 @@ class Teller:
                 self._write(batch.seq, new, over, facts)
             self._read, self._seen_at = batch.seq, batch.at
             if any(row.state == "waiting" for row in new):
-                self._poke()
+                self._deliver()
 
     def _rows(self, found: Derived, seq: int, people: People, jobs: Mapping[int, JobRow]) -> list[NoticeRow]:
         """What cannot be put into words is logged and left out: it must not silence all that comes after."""
@@ -196,7 +200,7 @@ class Teller:
         if due:
             self._store.fire(self._epoch, due)
             self._timers = self._store.open_timers()
-            self._poke()
+            self._deliver()
 
 
 def unfunded(config: ConfigApplied) -> set[tuple[str, str]]:
