@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +23,18 @@ with open({line!r}, "w") as line: line.write("ready\\n")
 while True: signal.pause()
 """
 """Exits with ``code`` when it hears the signal ``name``."""
+
+
+READS_ITS_WARNING = """
+import os, signal, sys
+def heed(number, frame):
+    print(open(os.environ["TENURE_WARNING"]).read(), flush=True)
+    sys.exit(5)
+signal.signal(signal.SIGTERM, heed)
+print(os.path.exists(os.environ["TENURE_WARNING"]), os.environ["TENURE_WARN_SIGNAL"], flush=True)
+with open({line!r}, "w") as line: line.write("ready\\n")
+while True: signal.pause()
+"""
 
 
 def heeds(line: Line, code: int = 143, name: str = "SIGTERM") -> tuple[str, ...]:
@@ -214,6 +227,36 @@ class ExecutorContract:
         assert (report.phase, report.exit_codes) == (Phase.EXITED, (5, 6))
         assert watched.log(1) == f"heard {name}\n"
         assert "evicted for job 9" in watched.log(1, "stderr")
+
+    def test_the_warning_is_a_file_as_well_and_there_before_the_signal(self, watched: Watched, line: Line) -> None:
+        watched.executor.start(launch_of(py(READS_ITS_WARNING.format(line=str(line)))))
+        assert line.hear() == "ready"
+        why = "Evicted for job 9 (4 GPUs): it ran unallocated, and charged jobs come first."
+        watched.executor.stop(order(why=f"evicted_unallocated: {why}"))
+        assert watched.ended().exit_codes == (5,)
+        before, told = watched.log().splitlines()
+        assert before == "False SIGTERM"
+        warning = json.loads(told)
+        assert (warning["reason"], warning["why"], warning["signal"]) == ("evicted_unallocated", why, "SIGTERM")
+        assert 0 < warning["grace"] <= HOUR_MS
+        assert warning["kill_at"] == warning["at"] + warning["grace"]
+        assert why in watched.log(0, "stderr")
+
+    def test_the_warning_file_says_when_less_time_is_left(self, watched: Watched, line: Line) -> None:
+        """Seen by a process that no signal was sent to: a child of one that is deaf."""
+        reads = f'until grep -s reason "$TENURE_WARNING" >/dev/null; do sleep 0.05; done; cat "$TENURE_WARNING" >{line}'
+        again = f'while grep -q patience "$TENURE_WARNING"; do sleep 0.05; done; cat "$TENURE_WARNING" >{line}'
+        script = f"trap '' TERM; echo ready >{line}; ({reads}; echo >{line}; {again}; echo >{line}) & wait"
+        watched.executor.start(launch_of(sh(script)))
+        assert line.hear() == "ready"
+        watched.executor.stop(order(grace=2 * HOUR_MS, why="cancelled: with patience"))
+        first = json.loads(line.hear())
+        watched.executor.stop(order(grace=HOUR_MS, why="cancelled: at once"))
+        second = json.loads(line.hear())
+        assert (first["reason"], first["why"], second["why"]) == ("cancelled", "with patience", "at once")
+        assert second["kill_at"] < first["kill_at"]
+        watched.executor.stop(order(grace=0))
+        assert watched.ended().exit_codes == (-9,)
 
     def test_what_ignores_the_warning_is_killed_after_the_grace(self, watched: Watched, line: Line) -> None:
         watched.executor.start(launch_of(deaf(line)))

@@ -18,6 +18,7 @@ from tenure.core.reasons import Reason
 from tenure.core.state import Attempt, Job, State
 from tenure.engine.clock import SLEW_PPM
 from tenure.executors.base import ArrayPart, Executor, Launch, Phase, ReplicaLaunch, Report, StopOrder
+from tenure.words import sentence
 
 log = structlog.get_logger()
 
@@ -127,7 +128,8 @@ class Conductor:
         signal = job.spec.execution.warn_signal
         reason = stop.because.reason
         again = reason is Reason.START_TIMED_OUT or (job.spec.contract.resumable and reason not in _LAST)
-        self.executor.stop(StopOrder(attempt.id, grace, signal, reason.value, again))
+        why = f"{reason.value}: {sentence(stop.because)}"
+        self.executor.stop(StopOrder(attempt.id, grace, signal, why, again))
         faults.point("engine.after_stop")
         self._ordered[attempt.id] = stop.kill_at
 

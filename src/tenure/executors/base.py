@@ -68,7 +68,9 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class StopOrder:
-    """Warn now, kill ``grace`` ms later what is left. ``grace`` 0 kills at once. ``why`` goes into the job's log.
+    """Warn now, kill ``grace`` ms later what is left. ``grace`` 0 kills at once.
+
+    ``why``: the code of a reason, or that, a colon and its sentence. It goes into the job's log and its warning file.
 
     ``again``: the job is expected back, so what another system keeps for it is worth keeping.
     """

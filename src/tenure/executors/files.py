@@ -11,6 +11,7 @@ file                writer     content
 ``N.out, N.err``    job        stdout and stderr of the replica with node rank N
 ``done``            job        its existence is the ``TENURE_DONE`` marker
 ``checkpoint``      job        its modification time is that of the last checkpoint
+``warning``         supervisor why and when the job will be killed, once it was warned: ``TENURE_WARNING``
 ``supervisor.log``  supervisor errors of the supervisor itself
 ==================  =========  ======================================================================
 """
@@ -20,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import socket
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -36,6 +38,7 @@ FINAL = frozenset({EXITED, LOST, NOT_STARTED})
 
 NOTIFY_SOCKET = "notify.sock"
 STOPPED_BEFORE = "it was stopped before it started"
+_CODE = re.compile(r"([a-z_]+)(?:: (.*))?", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -73,13 +76,27 @@ class Status:
 class Order:
     """A written order to stop. ``kill_at``: CLOCK_BOOTTIME in ms.
 
-    ``left``: for a supervisor on another host, whose clock differs: ms from when it first reads the order.
+    ``why``: a reason's code, a colon and its sentence, or free text. ``left``: for a supervisor on another host, whose
+    clock differs: ms from when it first reads the order.
     """
 
     kill_at: int
     warn_signal: str
     why: str
     left: int | None = None
+
+    def warning(self, left: int) -> dict[str, str | int]:
+        """What the job is told in its file when ``left`` ms are left, as documented in ``docs/jobs.md``."""
+        code = _CODE.fullmatch(self.why)
+        now = procs.wall_ms()
+        return {
+            "reason": code[1] if code else "",
+            "why": (code[2] or code[1]) if code else self.why,
+            "signal": self.warn_signal,
+            "at": now,
+            "kill_at": now + left,
+            "grace": left,
+        }
 
 
 class AttemptFiles:
@@ -94,6 +111,7 @@ class AttemptFiles:
         self.wake = directory / "wake"
         self.done = directory / "done"
         self.checkpoint = directory / "checkpoint"
+        self.warning = directory / "warning"
         self.supervisor_log = directory / "supervisor.log"
         self.logs = directory
 

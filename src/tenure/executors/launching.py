@@ -8,6 +8,7 @@ from typing import Any
 
 from tenure.executors import procs
 from tenure.executors.base import ArrayPart, Launch, ReplicaLaunch
+from tenure.executors.files import AttemptFiles
 
 PER_GPU = "per-gpu"
 MASTER_ADDR = "127.0.0.1"
@@ -70,7 +71,7 @@ def render(
         "PET_RDZV_ID": launch.attempt_id,
         "PET_SIGNALS_TO_HANDLE": signals_to_handle(launch.warn_signal),
         **launch.env,
-        **_ours(launch, directory),
+        **_ours(launch, AttemptFiles(directory)),
         **procs.tag_environment(tag),
     }
     return {
@@ -90,7 +91,7 @@ def signals_to_handle(warn_signal: str) -> str:
     return ",".join(dict.fromkeys((*_TORCHRUN_SIGNALS, warn_signal)))
 
 
-def _ours(launch: Launch, directory: Path) -> dict[str, str]:
+def _ours(launch: Launch, attempt: AttemptFiles) -> dict[str, str]:
     return {
         "TENURE_JOB_ID": str(launch.job_id),
         "TENURE_JOB_NAME": launch.name,
@@ -101,9 +102,11 @@ def _ours(launch: Launch, directory: Path) -> dict[str, str]:
         "TENURE_ATTEMPT": str(launch.number),
         "TENURE_RESTART_COUNT": str(launch.restart_count),
         "TENURE_PROTECTED_FOR": str(launch.protected_for // 1000),
-        "TENURE_CHECKPOINT_DIR": str(directory.parent / "checkpoints"),
-        "TENURE_CHECKPOINT": str(directory / "checkpoint"),
-        "TENURE_DONE": str(directory / "done"),
+        "TENURE_CHECKPOINT_DIR": str(attempt.directory.parent / "checkpoints"),
+        "TENURE_CHECKPOINT": str(attempt.checkpoint),
+        "TENURE_WARNING": str(attempt.warning),
+        "TENURE_WARN_SIGNAL": launch.warn_signal,
+        "TENURE_DONE": str(attempt.done),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         **of_array(launch.array),
     }

@@ -90,6 +90,8 @@ class Supervisor:
         self._order: files.Order | None = None
         self._kill_at: int | None = None
         self._warned = False
+        self._announced: int | None = None
+        """``kill_at`` of the order that the warning file tells of."""
         self._gang_told = False
 
     def run(self) -> None:
@@ -237,7 +239,9 @@ class Supervisor:
         elif self._first_failure is not None and not self._gang_told:
             self._gang_told = True
             self._kill_by(now + GANG_GRACE_MS)
-            self._say(f"{self._describe_failure()}; the other replicas are stopped")
+            why = f"{self._describe_failure()}; the other replicas are stopped"
+            self._say(why)
+            self._announce(files.Order(now + GANG_GRACE_MS, "SIGTERM", why), GANG_GRACE_MS)
             self._signal_leaders("SIGTERM")
             self._say_phase()
         if self._kill_at is not None and self._kill_at <= now:
@@ -250,6 +254,8 @@ class Supervisor:
 
     def _obey(self, order: files.Order, left: int) -> None:
         """Pass the warning on, once, if ``left`` ms are left to heed it."""
+        if left > 0 and order.kill_at != self._announced:
+            self._announce(order, left)
         if self._warned:
             return
         self._warned = True
@@ -257,6 +263,19 @@ class Supervisor:
         self._say(f"{what}: {order.why or 'told to stop'}")
         if left > 0:
             self._signal_leaders(order.warn_signal)
+
+    def _announce(self, order: files.Order, left: int) -> None:
+        """Write the warning file: before the signal, so that who hears that finds it. Again when less time is left."""
+        self._announced = order.kill_at
+        path = self._launch["env"].get("TENURE_WARNING")
+        if path is None:  # launched by an earlier release
+            return
+        # First in a directory of this host's own: those of a gang share the file.
+        unfinished = self._files.directory / "warning.new"
+        # The signal must go out even when the disk is full.
+        with contextlib.suppress(OSError):
+            procs.write_json(unfinished, order.warning(left), durable=False)
+            unfinished.replace(path)
 
     def _signal_leaders(self, name: str) -> None:
         """Signal the first process of each replica. Their children hear nothing of it."""
@@ -268,7 +287,8 @@ class Supervisor:
 
     def _say(self, text: str) -> None:
         """A line of ours in the stderr of every replica."""
-        line = f"tenure: {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}\n".encode()
+        words = " ".join(text.split())  # people write some of them
+        line = f"tenure: {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {words}\n".encode()
         for path in {running.process.stderr for running in self._running}:
             with contextlib.suppress(OSError), path.open("ab") as log:
                 log.write(line)
