@@ -20,6 +20,7 @@ from tenure.cli import (
     shadow,
     simulation,
     slurm,
+    top,
     why,
 )
 from tenure.cli.main import version
@@ -68,6 +69,7 @@ app.command(rich_help_panel=_JOBS)(jobs.checkpoint)
 
 _CLUSTER = "The cluster"
 app.command(rich_help_panel=_CLUSTER)(listing.status)
+app.command(rich_help_panel=_CLUSTER)(top.top)
 app.command(rich_help_panel=_CLUSTER)(listing.budgets)
 app.command(rich_help_panel=_CLUSTER)(balance.balance)
 app.command(rich_help_panel=_CLUSTER)(listing.hosts)
