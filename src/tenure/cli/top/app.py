@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ClassVar
 
+from rich.console import RenderableType
 from rich.text import Text
 from textual import on, work
 from textual.app import App, ComposeResult
@@ -47,7 +48,7 @@ class TopApp(App[None]):
     CSS = CSS
     ENABLE_COMMAND_PALETTE = False
     HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (120, "-wide")]
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-low"), (36, "-tall")]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-low"), (44, "-tall")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("w", "why", "why"),
         Binding("slash", "filter", "filter", key_display="/"),
@@ -173,16 +174,16 @@ class TopApp(App[None]):
         try:
             if self._client is None:
                 self._client = self._connect()
-            lines: Sequence[Text] = reason.ask(self._client, job)
+            said: RenderableType = reason.ask(self._client, job)
         except (Unreachable, TenureError) as error:
             # A server that comes back may be another one.
             self._client = None
-            lines = [Text(str(error))]
-        self.call_from_thread(self._answer, job, lines)
+            said = Text(str(error))
+        self.call_from_thread(self._answer, job, said)
 
-    def _answer(self, job: int, lines: Sequence[Text]) -> None:
+    def _answer(self, job: int, said: RenderableType) -> None:
         if job == self.asked:
-            self.query_one("#because", Static).update(Text("\n").join(lines))
+            self.query_one("#because", Static).update(said)
 
     # ---- which jobs, and in which order
 
@@ -235,8 +236,9 @@ class TopApp(App[None]):
         """Out of what was opened last."""
         field = self.query_one(Input)
         if field.has_focus or (self.words and self.asked is None):
-            field.value = ""
+            field.value = self.words = ""
             self._filtered()
+            self.draw()
         else:
             self._close()
 

@@ -62,6 +62,7 @@ def map_lines(hosts: Sequence[HostView], width: int, height: int, *, colours: bo
     forms: list[tuple[list[Text], int]] = [(named, 2), ([_cells(gpus, most) for gpus in kinds], 1)]
     if colours:
         forms.append(([_halves(gpus, most) for gpus in kinds], 1))
+        forms.append((forms[-1][0], 0))
     for cells, gap in forms:
         lines = _flow(cells, width, gap)
         if len(lines) <= height and cell_len(lines[0].plain) <= width:
@@ -111,13 +112,14 @@ def _one(gpus: Sequence[Gpu]) -> Text:
     return Text().append(*LOOKS[most[0][0]]) if most else Text(" ")
 
 
-def legend(hosts: Sequence[HostView], width: int) -> list[Text]:
-    """What the characters and colours mean, of what there is."""
+def legend(hosts: Sequence[HostView], width: int, *, short: bool = False) -> list[Text]:
+    """What the characters and colours mean, of what there is. ``short``: how many of each is all there is room for."""
     counts = Counter(gpu for host in hosts for gpu in gpus_of(host))
     lines = [Text(no_wrap=True)]
     for kind, (character, colour) in LOOKS.items():
         if counts[kind]:
-            item = Text().append(character, colour).append(f" {counts[kind]} ", "bold").append(kind.value)
+            item = Text().append(character, colour).append(f" {counts[kind]}", "bold")
+            item.append("" if short else f" {kind.value}")
             if lines[-1] and lines[-1].cell_len + 2 + item.cell_len > width:
                 lines.append(Text(no_wrap=True))
             lines[-1].append("  " if lines[-1] else "").append_text(item)
@@ -130,9 +132,9 @@ def legend(hosts: Sequence[HostView], width: int) -> list[Text]:
 def budget_lines(budgets: Sequence[BudgetView], cluster: str, width: int) -> list[Text]:
     """A bar for each usage ratio, in the order in which their jobs have their turn; a head first."""
     shown = in_order(budgets, cluster)
-    numbers = 6 + 6 + 6 + 7
-    longest = max((2 * one.depth + cell_len(_last(one)) for one in shown), default=6)
-    name = max(8, min(longest, width - numbers - 8))
+    numbers, indent = 6 + 6 + 6 + 7, 2 if width >= 50 else 1
+    longest = max((indent * one.depth + cell_len(_last(one)) for one in shown), default=6)
+    name = max(8, min(longest, width - numbers - 7))
     bar = max(0, width - numbers - name - 2)
     head = Text(set_cell_size("BUDGET", name + bar + 2), "bold", no_wrap=True)
     lines = [head.append(f"{'RATIO':>6}{'DAY':>6}{'GPUS':>6}{'QUEUED':>7}")]
@@ -140,7 +142,7 @@ def budget_lines(budgets: Sequence[BudgetView], cluster: str, width: int) -> lis
         use = budget.clusters[cluster]
         line = Text(no_wrap=True)
         style = "dim" if budget.implicit else "bold" if budget.depth == 0 else ""
-        line.append(set_cell_size("  " * budget.depth + _last(budget), name), style).append(" ")
+        line.append(set_cell_size(" " * indent * budget.depth + _last(budget), name), style).append(" ")
         line.append_text(ratio_bar(use.ratio, bar)).append(" ")
         line.append(f"{render.ratio(use.ratio):>6}", _ratio_style(use.ratio))
         line.append(f"{render.ratio(use.ratio_last_day):>6}", "dim")
@@ -173,16 +175,18 @@ def _last(budget: BudgetView) -> str:
 # ---- jobs
 
 RIGHT = {"ID", "GPUS", "FOR"}
-WIDE = 110
-"""From so many columns on a job shows its whole budget, and a sentence instead of a word."""
+MIDDLE, WIDE = 105, 150
+"""From so many columns on a job shows its budget, and then a sentence instead of a word."""
 
 
 def job_columns(width: int) -> dict[str, int]:
     """Headings and widths; the last takes what is left."""
     if width >= WIDE:
         columns = {"ID": 8, "STATE": 9, "NAME": 20, "USER": 10, "BUDGET": 22, "GPUS": 5, "FOR": 7}
+    elif width >= MIDDLE:
+        columns = {"ID": 6, "STATE": 9, "NAME": 16, "USER": 8, "BUDGET": 21, "GPUS": 4, "FOR": 6}
     else:
-        columns = {"ID": 6, "STATE": 9, "NAME": 12, "USER": 8, "GPUS": 4, "FOR": 6}
+        columns = {"ID": 6, "STATE": 8, "NAME": 11, "USER": 8, "GPUS": 4, "FOR": 6}
     rest = width - sum(columns.values()) - 2 * (len(columns) + 1)
     return {**columns, "WHERE / WHY": max(12, rest)}
 
@@ -222,7 +226,7 @@ def place(job: JobView, now: int, *, short: bool) -> str:
     if not attempt.charged:
         return f"{hosts} unallocated"
     if attempt.protection == "protected" and attempt.protected_until is not None:
-        return f"{hosts} safe {render.span(attempt.protected_until - now)}"
+        return f"{hosts} protected {render.span(attempt.protected_until - now)}"
     return f"{hosts} {attempt.protection or ''}"
 
 

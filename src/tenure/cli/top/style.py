@@ -10,8 +10,7 @@ Screen { background: #10141c; color: #c9d1de; layout: vertical; overflow: hidden
 .-away #away { display: block; }
 .-away #overview, .-away #jobs, .-away #why { opacity: 60%; }
 
-#overview { height: 40%; min-height: 9; max-height: 22; }
-.-low #overview { height: 9; }
+#overview { height: 38%; min-height: 9; max-height: 22; }
 #map, #budgets, #why, #jobs {
     border: round #2a3345; border-title-color: #8fa3c4; border-title-style: bold;
     border-subtitle-color: #6b7890; background: #10141c; padding: 0 1;
@@ -22,17 +21,21 @@ Screen { background: #10141c; color: #c9d1de; layout: vertical; overflow: hidden
 .-wide #budgets { width: 1fr; }
 #budgets, #why, #jobs { scrollbar-size-vertical: 1; scrollbar-color: #34405a; scrollbar-background: #10141c;
     scrollbar-color-hover: #4c8dff; scrollbar-background-hover: #10141c; }
+#budgets { scrollbar-gutter: stable; }
+#budgets Static { text-wrap: nowrap; }
 #budgets:focus, #why:focus, #jobs:focus { border: round #3f5680; }
 
-#why { height: 14; display: none; }
-.-tall #why { height: 18; }
+#why { height: 55%; display: none; }
+.-tall #why { height: 35%; }
+.-tall.-asking #overview { height: 30%; }
 .-asking #why { display: block; }
 .-low.-asking #overview { display: none; }
 
 #filter { height: 1; border: none; padding: 0 1; background: #1a2130; display: none; }
 .-filtering #filter { display: block; }
 
-#jobs { height: 1fr; padding: 0; }
+#jobs { height: 1fr; padding: 0; background-tint: #10141c 0%; }
+#jobs:focus { background-tint: #10141c 0%; }
 #jobs > .datatable--header { background: #10141c; color: #8fa3c4; text-style: bold; }
 #jobs > .datatable--cursor { background: #263556; color: #ffffff; text-style: none; }
 #jobs > .datatable--hover { background: #182033; }

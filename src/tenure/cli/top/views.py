@@ -48,6 +48,8 @@ class GpuMap(Widget):
     def render(self) -> Text:
         width, height = self.content_size
         legend = pieces.legend(self.hosts, width)
+        if len(legend) > 1 and height < 10:
+            legend = pieces.legend(self.hosts, width, short=True)
         colours = not os.environ.get("NO_COLOR")
         found = pieces.map_lines(self.hosts, width, height - len(legend), colours=colours)[: height - len(legend)]
         empty = [Text()] * max(0, height - len(legend) - len(found))
@@ -138,6 +140,11 @@ KEYS = """\
 [bold]c[/]          the next cluster
 [bold]Tab[/]        to the budgets and back, to scroll there
 [bold]q[/]          leave
+
+[bold]GPUs[/]       █ charged and protected  ▓ charged, exposed
+           ▒ unallocated  · free  ░ used by others than Tenure
+           × out of service; ▀ stands for two, then one cell
+           for a host
 
 Bars reach to 1 (as budgeted) in the middle; who has less
 than that over the last day comes first, then who has less
