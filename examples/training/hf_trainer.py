@@ -29,14 +29,16 @@ class Counting(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
         return {"input_ids": tokens, "labels": tokens}
 
 
-class Slowly(TrainerCallback):
-    """To have time to watch."""
+class Watch(TrainerCallback):
+    """A line for each step, and time to read it."""
 
     def __init__(self, pace: float) -> None:
         self.pace = pace
 
-    def on_step_end(self, *_: Any, **__: Any) -> None:
-        time.sleep(self.pace)
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float], **_: Any) -> None:
+        if "loss" in logs:
+            print(f"step {state.global_step} loss {float(logs['loss']):.6f}", flush=True)
+            time.sleep(self.pace)
 
 
 def main() -> None:
@@ -49,7 +51,8 @@ def main() -> None:
     callback = Tenure(options.every)  # (T) hear the warning
     output = str(training.checkpoint_dir() or "hf-out")  # (T) a directory that all attempts share
     set_seed(0)
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=64, n_positions=16, n_embd=32, n_layer=2, n_head=2))
+    size = GPT2Config(vocab_size=64, n_positions=16, n_embd=32, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0)
+    model = GPT2LMHeadModel(size)
     arguments = TrainingArguments(
         output_dir=output,
         max_steps=options.steps,
@@ -62,10 +65,9 @@ def main() -> None:
         report_to=[],
         use_cpu=not torch.cuda.is_available(),
     )
-    trainer = Trainer(model, arguments, train_dataset=Counting(), callbacks=[callback, Slowly(options.pace)])
+    trainer = Trainer(model, arguments, train_dataset=Counting(), callbacks=[callback, Watch(options.pace)])
     trainer.train(resume_from_checkpoint=last_checkpoint(output))  # (T) go on where the last attempt stopped
-    if training.should_stop():
-        training.leave()  # (T) warned, and saved
+    training.done()  # (T) not to be run again
 
 
 if __name__ == "__main__":

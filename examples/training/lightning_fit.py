@@ -79,9 +79,8 @@ def main() -> None:
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    trainer.fit(Curve(options.pace), Batches(100), ckpt_path=resume_path())  # (T) go on where it stopped
-    if training.should_stop():
-        training.leave()  # (T) warned, and saved
+    trainer.fit(Curve(options.pace), Batches(100), ckpt_path=resume_path())  # (T) go on, or begin
+    training.done()  # (T) not to be run again
 
 
 if __name__ == "__main__":

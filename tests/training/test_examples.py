@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "training"
 NEEDS = {"pytorch": "torch", "lightning_fit": "lightning", "hf_trainer": "transformers"}
 STEPS, SEEN = 40, 6
 """Steps in all, and how many are seen before the eviction."""
-_LOSS = re.compile(r"^step \d+ loss (\S+)$|^\{'loss': '?([^,']+)", re.MULTILINE)
+_LOSS = re.compile(r"^step (\d+) loss (\S+)$", re.MULTILINE)
 QUIET = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -37,11 +37,14 @@ def needed(name: str) -> None:
         pytest.skip(f"{', '.join(missing)} is not installed: pip install 'tenure[training]'")
 
 
-def losses(text: str) -> list[float]:
-    return [float(found[1] or found[2]) for found in _LOSS.finditer(text)]
+def losses(text: str) -> dict[int, float]:
+    """By step. Raises AssertionError when one is there twice."""
+    found = [(int(step), float(loss)) for step, loss in _LOSS.findall(text)]
+    assert len(dict(found)) == len(found), "a step was done twice"
+    return dict(found)
 
 
-def alone(name: str, directory: Path) -> list[float]:
+def alone(name: str, directory: Path) -> dict[int, float]:
     """The losses of a run outside of any scheduler, from beginning to end."""
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / f"{name}.py"), "--steps", str(STEPS)],
@@ -96,12 +99,13 @@ def test_an_evicted_example_goes_on_with_the_same_losses(
     ]
     assert (ended.state, ended.evictions, ended.restarts) == ("succeeded", 1, 1), said
     first, second = (losses(output(server, job, attempt)) for attempt in (1, 2))
-    assert SEEN <= len(first) < STEPS and len(first) + len(second) == STEPS, "no step is lost, none done twice"
+    assert SEEN <= len(first) < STEPS
+    assert [*first, *second] == list(range(1, STEPS + 1)), "no step is lost, none done twice"
     codes = server.client.job(job).attempts[0].exit_codes
     assert codes == [143], "it heard the warning, saved, and left"
     if ranks == 1:  # with two there are other batches
-        assert first + second == pytest.approx(alone(name, tmp_path), rel=1e-4)
-    assert second[-1] < first[0], "it learns"
+        assert first | second == pytest.approx(alone(name, tmp_path), rel=1e-4)
+    assert second[STEPS] < first[1], "it learns"
 
 
 def test_the_examples_mark_what_tenure_needs() -> None:

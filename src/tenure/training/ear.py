@@ -72,6 +72,11 @@ class Ear:
             self._previous = signal.signal(number, self._hear)
             _ears.add(self)
 
+    def insist(self) -> None:
+        """Take the signal back from a handler that was installed since, which is not called any more."""
+        if self._number is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(self._number, self._hear)
+
     def _hear(self, number: int, frame: FrameType | None) -> None:
         """Only remember: it may interrupt anything, so no lock is taken here and no step cut short."""
         self._heard = True

@@ -52,6 +52,10 @@ class Run:
         """Listen no more; a handler that was there before is back."""
         self._ear.close()
 
+    def insist(self) -> None:
+        """Take the signal back from a handler that was installed since, which is not called any more."""
+        self._ear.insist()
+
     def warned(self) -> bool:
         """Whether this process knows by now that the attempt will be killed."""
         return self._ear.warned()

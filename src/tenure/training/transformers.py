@@ -1,7 +1,7 @@
 """For programs that train with the Trainer of Hugging Face: a callback, and where to go on.
 
 ``Trainer(..., callbacks=[Tenure()]).train(resume_from_checkpoint=last_checkpoint(output_dir))``, where ``output_dir``
-is ``training.checkpoint_dir()``.
+is ``training.checkpoint_dir()``; ``training.done()`` at the very end.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ def last_checkpoint(output_dir: str | Path) -> str | None:
 
 
 class Tenure(TrainerCallback):
-    """Saves every ``every_s`` seconds and on a warning, stops after a warning, and says when the work is complete.
+    """Saves every ``every_s`` seconds and on a warning; the Trainer's own ``save_strategy`` goes on.
 
-    To be made in the main thread, early: it listens from then on. The Trainer's own ``save_strategy`` goes on.
+    After a warning it leaves with ``training.EXIT_WARNED`` once that is done: ``train`` raises SystemExit. To be made
+    in the main thread, early: it listens from then on.
     """
 
     def __init__(self, every_s: float = 600.0) -> None:
@@ -45,14 +46,11 @@ class Tenure(TrainerCallback):
     ) -> TrainerControl:
         if training.should_checkpoint():
             control.should_save = True
-        if training.should_stop():
-            control.should_training_stop = True
         return control
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         if state.is_world_process_zero:
             training.saved()
-
-    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        if not training.should_stop() and state.is_world_process_zero:
-            training.done()
+        if training.should_stop():
+            agree(0)  # all of them have saved
+            training.leave()
