@@ -1,6 +1,6 @@
 """The picture of ``docs/top.md``: a real server with real jobs that sleep, as ``tenure top`` shows it.
 
-``python docs/figures/top.py [--size 120x36] [--keys w] [--to FILE.svg]`` starts the server in a temporary directory.
+``python docs/figures/top.py [--size 112x48] [--keys end w] [--to FILE.svg]`` starts the server in a temporary directory.
 """
 
 from __future__ import annotations
@@ -120,8 +120,10 @@ async def draw(url: str, token: str, size: tuple[int, int], keys: list[str], to:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", default="120x36", help="columns x lines (%(default)s)")
-    parser.add_argument("--keys", nargs="*", default=[], help="pressed first, as Textual calls them")
+    parser.add_argument("--size", default="112x48", help="columns x lines (%(default)s)")
+    parser.add_argument(
+        "--keys", nargs="*", default=["end", "up", "up", "up", "w"], help="pressed first, as Textual calls them"
+    )
     parser.add_argument("--to", type=Path, default=HERE / "top.svg")
     options = parser.parse_args()
     columns, lines = (int(part) for part in options.size.split("x"))

@@ -123,7 +123,7 @@ def test_w_says_why_and_follows_the_cursor(server: TestServer, busy: dict[str, i
     async def body(on: Screen) -> None:
         await on.until(lambda: len(on.jobs()) == 3, "three jobs")
         assert on.pane() == ""
-        await on.press("down", "down", "w")
+        await on.press("end", "w")
         text = server.client.job(busy["waits"]).reason.text
         await on.until(lambda: text.split(":")[0] in on.pane(), "the sentence of the queued job")
         await on.press("up")

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.coordinate import Coordinate
 from textual.events import Resize
@@ -82,6 +82,11 @@ class BudgetPane(VerticalScroll):
 class JobTable(DataTable[Text]):
     """Jobs; the cursor stays on its job, wherever that goes."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("home", "scroll_top", "first", show=False),
+        Binding("end", "scroll_bottom", "last", show=False),
+    ]
+
     def __init__(self, id: str) -> None:
         super().__init__(id=id, cursor_type="row", cell_padding=1)
         self._jobs: Sequence[JobView] = ()
@@ -94,6 +99,8 @@ class JobTable(DataTable[Text]):
 
     def on_resize(self, _event: Resize) -> None:
         self._draw()
+        # It may have come to be out of sight.
+        self.move_cursor(row=self.cursor_row, animate=False)
 
     @property
     def current(self) -> JobView | None:
