@@ -1,6 +1,6 @@
 """The picture of ``docs/top.md``: a real server with real jobs that sleep, as ``tenure top`` shows it.
 
-``python docs/figures/top.py [--size 112x48] [--keys end w] [--to FILE.svg]`` starts the server in a temporary directory.
+``python docs/figures/top.py [--size 112x48] [--keys end w] [--to FILE.svg]`` starts it in a temporary directory.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from training_kit import SOURCE
@@ -33,10 +34,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestServer]:
     running.end()
 
 
-def needed(name: str) -> None:
-    missing = [package for package in ("torch", NEEDS[name]) if importlib.util.find_spec(package) is None]
-    if missing:
-        pytest.skip(f"{', '.join(missing)} is not installed: pip install 'tenure[training]'")
+def example(name: str, ranks: int = 1) -> Any:
+    """A case, skipped where what it needs is not installed."""
+    missing = [
+        package for package in dict.fromkeys(("torch", NEEDS[name])) if importlib.util.find_spec(package) is None
+    ]
+    why = f"{', '.join(missing)} not installed: pip install 'tenure[training]'"
+    return pytest.param(name, ranks, marks=pytest.mark.skipif(bool(missing), reason=why))
 
 
 def losses(text: str) -> dict[int, float]:
@@ -74,11 +78,12 @@ def wait_for_losses(server: TestServer, job: int, count: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "ranks"), [("pytorch", 1), ("pytorch", 2), ("lightning_fit", 1), ("hf_trainer", 1)])
+@pytest.mark.parametrize(
+    ("name", "ranks"), [example("pytorch"), example("pytorch", 2), example("lightning_fit"), example("hf_trainer")]
+)
 def test_an_evicted_example_goes_on_with_the_same_losses(
     server: TestServer, tmp_path: Path, name: str, ranks: int
 ) -> None:
-    needed(name)
     body = {
         "budget": "lab/language",
         "name": f"{name}-{ranks}",
