@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tenure.cli.top.snapshot import Snapshot, take
-from tenure.client import Client, TenureError, Unreachable
+from tenure.client import Client
 
 T = TypeVar("T")
 WAIT_MS = 5_000
@@ -63,8 +63,8 @@ class Follower:
                         pause = AGAIN_S
                         self._sleep(max(PAUSE_S, SHARE * spent))
                         seq = client.changes(seq, WAIT_MS)
-            except (Unreachable, TenureError) as error:
-                self._tell(self._away, str(error))
+            except Exception as error:  # whatever it is: a screen that stands still and says "live" is worse
+                self._tell(self._away, str(error) or type(error).__name__)
                 self._sleep(pause)
                 pause = min(2 * pause, LONGEST_S)
 

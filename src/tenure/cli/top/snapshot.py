@@ -81,7 +81,9 @@ def gpus_of(host: HostView) -> list[Gpu]:
 
 def in_order(budgets: Sequence[BudgetView], cluster: str) -> list[BudgetView]:
     """Parents before children, children as rule 5 sorts them; without ``self`` budgets in which nothing happens."""
-    shown = [budget for budget in budgets if not budget.implicit or _busy(budget.clusters[cluster])]
+    # The configuration may have changed between the questions of one frame.
+    known = [budget for budget in budgets if cluster in budget.clusters]
+    shown = [budget for budget in known if not budget.implicit or _busy(budget.clusters[cluster])]
     children: dict[str, list[BudgetView]] = {}
     for budget in shown:
         children.setdefault(budget.path.rpartition("/")[0] if budget.depth else "", []).append(budget)
