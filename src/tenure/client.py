@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from tenure.api.address import Address, Unreachable, find_server
 from tenure.api.balance_models import BalanceView
+from tenure.api.eta_models import EtaView
 from tenure.api.models import (
     AppliedView,
     ArrayView,
@@ -126,6 +127,10 @@ class Client:
         query = {"at": at, "reasons": reasons or None}
         wait_ms = _PAST_MS if at is not None or reasons else 0
         return self._call(Why, "GET", f"/v1/jobs/{job_id}/why", query=query, wait_ms=wait_ms)
+
+    def eta(self, job_id: int) -> EtaView:
+        """When it starts, as a range, and how good such estimates were."""
+        return self._call(EtaView, "GET", f"/v1/jobs/{job_id}/eta")
 
     def jobs_page(
         self,

@@ -40,6 +40,7 @@ SERVER = [
     ("retention = 90", "server.retention", "say the unit"),
     ('slow_tick = "0"', "server.slow_tick", "from 1s to 1h"),
     ('slow_tick = "often"', "server.slow_tick", "2h30m"),
+    ('estimates = "900ms"', "server.estimates", "or 0 for none"),
     ('executor = "slurn"', "server.executor", "did you mean slurm?"),
     ('database = "mysql://host/tenure"', "server.database", "sqlite"),
     ('database = "tenure.db"', "server.database", "sqlite"),

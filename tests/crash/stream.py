@@ -30,6 +30,7 @@ TENURE_TOML = f"""
 [server]
 data_dir = "data"
 slow_tick = "1s"
+estimates = 0
 
 [policy]
 preemption_margin = "1s"

@@ -42,6 +42,7 @@ def test_migrations_lead_to_the_declared_tables(new_url: str) -> None:
         (rows.SpanRow, schema.spans),
         (rows.EvictionRow, schema.evictions),
         (rows.AuditRow, schema.audit),
+        (rows.EstimateRow, schema.estimates),
         (rows.UserRow, schema.users),
         (rows.NoticePersonRow, schema.notice_people),
         (rows.NoticeRow, schema.notices),

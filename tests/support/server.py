@@ -28,6 +28,7 @@ budgets = "budgets.toml"
 port = 0
 data_dir = ".tenure"
 slow_tick = "5s"
+estimates = {estimates}
 
 [policy]
 {policy}
@@ -87,7 +88,9 @@ class TestServer:
 
     __test__ = False
 
-    def __init__(self, directory: Path, *, policy: str = "", extra_env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, directory: Path, *, policy: str = "", extra_env: Mapping[str, str] | None = None, estimates: str = "0"
+    ) -> None:
         self.directory = directory
         self.config = directory / "tenure.toml"
         self.environment = {
@@ -98,7 +101,7 @@ class TestServer:
             "NO_COLOR": "1",
             **(extra_env or {}),
         }
-        self.config.write_text(TENURE_TOML.format(policy=policy))
+        self.config.write_text(TENURE_TOML.format(policy=policy, estimates=estimates))
         (directory / "budgets.toml").write_text(BUDGETS_TOML)
         self._log = directory / "server.log"
         self.url = ""

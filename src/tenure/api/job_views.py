@@ -59,7 +59,7 @@ def job_views(engine: Engine, rows: Sequence[JobRow], *, fold: bool = False, run
             views[i] = views[i].model_copy(update={"array_waiting": units.format_indices(alike)})
     stored = engine.store.attempts_of_all([row.id for row in rows]) if runs else {}
     for i, row in enumerate(rows if runs else ()):
-        views[i] = views[i].model_copy(update={"runs": _runs(views[i], stored.get(row.id, []), _spec(row))})
+        views[i] = views[i].model_copy(update={"runs": _runs(views[i], stored.get(row.id, []), spec_of(row))})
     return views
 
 
@@ -99,7 +99,7 @@ def job_detail(engine: Engine, row: JobRow, *, secrets: bool) -> JobDetail:
     """All of one job. ``secrets``: whether the values of its variables are shown."""
     live, stale = _live(engine, [row])
     row = (engine.store.job(row.id) or row) if stale else row
-    spec = _spec(row)
+    spec = spec_of(row)
     fields = _fields(row, live.get(row.id), spec)
     attempts = [attempt_view(a, spec) for a in engine.store.attempts_of(row.id)]
     current: AttemptView | None = fields["attempt"]
@@ -163,12 +163,13 @@ def _live(engine: Engine, rows: Iterable[JobRow]) -> tuple[dict[int, dict[str, A
     return found, stale
 
 
-def _spec(row: JobRow) -> JobSpec:
+def spec_of(row: JobRow) -> JobSpec:
+    """As it was submitted."""
     return codec.record(JobSpec, json.loads(row.spec))
 
 
 def _fields(row: JobRow, live: Mapping[str, Any] | None, spec: JobSpec | None = None) -> dict[str, Any]:
-    spec = spec or _spec(row)
+    spec = spec or spec_of(row)
     return {
         "id": row.id,
         "name": row.name,

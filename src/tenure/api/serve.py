@@ -24,6 +24,7 @@ from tenure.core.model import DAY
 from tenure.engine.clock import wall_ms
 from tenure.engine.errors import EngineStopped
 from tenure.engine.serve import Server, build
+from tenure.forecast.beside import estimating
 from tenure.notice import service
 from tenure.notice.courier import Courier
 
@@ -51,7 +52,11 @@ def run(config_path: Path, host: str | None = None, port: int | None = None, bes
         server = build(config_path)
         stopping = threading.Event()
         try:
-            with service.running(server.engine) as courier, beside(server) if beside is not None else nullcontext():
+            with (
+                estimating(server.config.server),
+                service.running(server.engine) as courier,
+                beside(server) if beside is not None else nullcontext(),
+            ):
                 _serve(server, courier, bound, stopping)
         finally:
             stopping.set()

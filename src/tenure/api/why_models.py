@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from tenure.api.eta_models import EstimateView
 from tenure.api.fields import Time
 from tenure.api.models import ReasonView, ReservationView, Response
 from tenure.api.story_models import Chapter
@@ -190,13 +191,6 @@ class HelpOption(Response):
     starts_at: Time | None = None
 
 
-class Estimate(Response):
-    """When it is likely to start: between ``earliest`` and ``latest``."""
-
-    earliest: Time
-    latest: Time
-
-
 class Why(PlaceView):
     """Why a job is where it is at ``at``: one plain sentence first, then the arithmetic.
 
@@ -216,5 +210,5 @@ class Why(PlaceView):
     claiming: ClaimingView | None = None
     running: RunningView | None = None
     help: list[HelpOption] = Field(default_factory=list)
-    estimate: Estimate | None = None
+    estimate: EstimateView | None = None
     story: list[Chapter] = Field(default_factory=list)

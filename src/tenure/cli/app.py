@@ -9,6 +9,7 @@ import typer
 from tenure.cli import (
     balance,
     context,
+    eta,
     follow,
     history,
     jobs,
@@ -59,6 +60,7 @@ app.command(rich_help_panel=_JOBS)(listing.ls)
 app.command(rich_help_panel=_JOBS)(history.history)
 app.command(rich_help_panel=_JOBS)(listing.show)
 app.command(rich_help_panel=_JOBS)(why.why)
+app.command(rich_help_panel=_JOBS)(eta.eta)
 app.command(rich_help_panel=_JOBS)(follow.logs)
 app.command(rich_help_panel=_JOBS)(follow.wait)
 app.command(rich_help_panel=_JOBS)(jobs.cancel)

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 from rich.markup import escape
 
 from tenure import units
+from tenure.api.eta_models import EtaView
 from tenure.api.models import ArrayView, AttemptView, JobDetail, JobView, ReservationView
 from tenure.cli import render
+from tenure.cli.eta import range_lines
 from tenure.config.ranges import fold
 from tenure.scripts.launch import shown
 
@@ -38,8 +40,8 @@ def array_lines(array: ArrayView, jobs: Sequence[JobView], now: int) -> Iterator
         yield _line("...", f"tenure ls --all --array {array.id} lists all of them")
 
 
-def job_lines(job: JobDetail, now: int) -> Iterator[str]:
-    """Lines of markup."""
+def job_lines(job: JobDetail, now: int, eta: EtaView | None = None) -> Iterator[str]:
+    """Lines of markup. ``eta``: of a job that waits."""
     number = "" if job.array_id is None else f" (number {job.id})"
     yield f"[bold]job {job.label}[/]{number}  {escape(job.name)}"
     yield _line("state", f"{render.state_text(job.state).markup}  {escape(job.reason.text)}")
@@ -47,6 +49,9 @@ def job_lines(job: JobDetail, now: int) -> Iterator[str]:
         yield _line("", f"[dim]tenure why {job.label}: whose turn it is, and what is in its way until when[/]")
     if job.reservation is not None:
         yield from _reserved(job.reservation, job, now)
+    if eta is not None:
+        lines = [*range_lines(eta.estimate, now)] or [eta.text]
+        yield _line("starts", escape(lines[0]))
     if job.held_by:
         yield _line("held by", escape(job.held_by))
     yield _line("user", escape(job.user))

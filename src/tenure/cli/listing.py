@@ -145,6 +145,8 @@ def show(job: JobArgument, json: Json = False) -> None:
         array = array_of(client, given) if given.indices is None and "." not in job else None
         jobs = list(client.jobs(array=array.id, all=True, fold=True)) if array is not None and not json else []
         detail = client.job(one(client, given)) if array is None else None
+        waits = detail is not None and not json and detail.state in ("queued", "claiming")
+        eta = client.eta(detail.id) if detail is not None and waits else None
     if json:
         print_json(detail or array)
         return
@@ -152,7 +154,13 @@ def show(job: JobArgument, json: Json = False) -> None:
     from tenure.cli.detail import array_lines, job_lines
 
     now = render.now_ms()
-    lines = array_lines(array, jobs, now) if array is not None else job_lines(detail, now) if detail is not None else ()
+    lines = (
+        array_lines(array, jobs, now)
+        if array is not None
+        else job_lines(detail, now, eta)
+        if detail is not None
+        else ()
+    )
     for line in lines:
         render.output().print(line)
 

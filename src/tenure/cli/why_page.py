@@ -25,6 +25,7 @@ from tenure.api.why_models import (
     Why,
 )
 from tenure.cli import render
+from tenure.cli.eta import range_lines
 from tenure.config.ranges import fold
 from tenure.core.reasons import Reason
 from tenure.units import format_ratio
@@ -39,6 +40,8 @@ def page(why: Why, now: int) -> Iterator[RenderableType]:
     yield Text(why.sentence, style="bold")
     if why.reservation is not None:
         yield from _reserved(why.reservation, now)
+    for line in range_lines(why.estimate, now):
+        yield Text(f"estimate: it starts {line}")
     if why.claiming is not None:
         yield from _claiming(why.claiming, now)
     if why.running is not None:

@@ -72,6 +72,8 @@ def check_server(server: Server, policy: Policy, file: str) -> list[Problem]:
     at = Limits(file, ("server",))
     at.between("retention", server.retention, policy.lookback, 3650 * DAY)
     at.between("slow_tick", server.slow_tick, SECOND, HOUR)
+    if server.estimates:
+        at.between("estimates", server.estimates, SECOND, DAY, "or 0 for none")
     if not 0 <= server.port <= 65535:
         at.add("port", show(server.port), "from 1 to 65535, or 0 for any free one")
     if not _LISTEN.fullmatch(server.listen):

@@ -71,6 +71,7 @@ class ServerTable(Table):
     database: str | None = None
     retention: Duration | None = None
     slow_tick: Duration | None = None
+    estimates: Duration | None = None
     executor: str | None = None
 
 

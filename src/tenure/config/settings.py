@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tenure.core.model import DAY, SECOND, Budget, Cluster, Grant, Policy
+from tenure.core.model import DAY, MINUTE, SECOND, Budget, Cluster, Grant, Policy
 
 LOOK_AT_LEAST = 10 * SECOND
 """The shortest ``look_every``: a look costs more than another pass."""
@@ -29,7 +29,7 @@ class Server:
 
     ``data_dir`` holds database, logs and sockets. ``database`` is an SQLAlchemy URL, '' for SQLite in
     ``data_dir``. ``retention``: how long history is kept in full. ``slow_tick``: how often the loop runs when
-    nothing happens.
+    nothing happens. ``estimates``: how often it is estimated when what waits will start; 0: never.
     """
 
     listen: str = "127.0.0.1"
@@ -38,6 +38,7 @@ class Server:
     database: str = ""
     retention: int = 90 * DAY
     slow_tick: int = 30 * SECOND
+    estimates: int = 5 * MINUTE
     executor: str = "local"
 
     @property

@@ -63,6 +63,14 @@ class Site:
         self.running: dict[str, Running] = {}
         self._saved: dict[int, int] = {}
 
+    def take(self, running: Running) -> None:
+        """An attempt that holds GPUs already, as whoever looks ahead from the middle of things finds it."""
+        self.running[running.attempt_id] = running
+
+    def keep(self, job_id: int, saved: int) -> None:
+        """What a job has saved before."""
+        self._saved[job_id] = saved
+
     def start(self, attempt_id: str, job_id: int, work: Work, at: int, *, again: bool) -> int:
         """GPUs are assigned. Returns when all replicas are up."""
         self.running[attempt_id] = Running(attempt_id, work, at, self._saved.get(job_id, 0), again)

@@ -58,7 +58,7 @@ class Retention(Database):
 
         Batches go as far as the newest snapshot at or before ``before`` covers them, but for the last one;
         that snapshot stays as the replay's starting point. Jobs that ended before go with their attempts, then
-        evictions, audit entries and notices. Spans that ended by ``before``, and ``lookback`` ms before the oldest
+        evictions, audit entries, notices and estimates. Spans that ended by ``before``, and ``lookback`` ms before the oldest
         snapshot left, become sums per day; one that reaches over that border stays whole. ``lookback`` must be
         the longest that the policy had at any snapshot left: what a snapshot stands for needs the spans inside.
         May run while the server runs.
@@ -69,11 +69,12 @@ class Retention(Database):
         evictions = self._delete(schema.evictions, schema.evictions.c.at < before)
         audit = self._delete(schema.audit, schema.audit.c.at < before)
         notices = self._delete(schema.notices, (schema.notices.c.at < before) & _TOLD)
+        estimates = self._compact_estimates(before)
         spans = rollups = 0
         while border is not None and (chunk := self._roll_up(border)).spans:
             spans += chunk.spans
             rollups += chunk.rollups
-        return Compaction(batches, snapshots, jobs, attempts, evictions, audit, spans, rollups, notices)
+        return Compaction(batches, snapshots, jobs, attempts, evictions, audit, spans, rollups, notices, estimates)
 
     @contextmanager
     def _step(self) -> Iterator[Connection]:
@@ -115,6 +116,19 @@ class Retention(Database):
                 count = connection.execute(delete(table).where(key.in_(oldest))).rowcount
             deleted += count
             if count < _CHUNK:
+                return deleted
+
+    def _compact_estimates(self, before: int) -> int:
+        """By time: a job has several."""
+        made_at = schema.estimates.c.made_at
+        deleted = 0
+        while True:
+            last = select(made_at).where(made_at < before).order_by(made_at).offset(_CHUNK - 1).limit(1)
+            with self._step() as connection:
+                some = connection.execute(last).scalar_one_or_none()
+                old = made_at < before if some is None else made_at <= some
+                deleted += connection.execute(delete(schema.estimates).where(old)).rowcount
+            if some is None:
                 return deleted
 
     def _compact_jobs(self, before: int) -> tuple[int, int]:

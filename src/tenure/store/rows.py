@@ -148,6 +148,29 @@ class AuditRow:
 
 
 @dataclass(frozen=True, slots=True)
+class EstimateRow:
+    """When a job was expected to start, as of ``made_at`` and batch ``seq``: with ``percent`` percent between ``low``
+    and ``high``, about ``likely``; None: later than ``until``.
+
+    ``raw_low``, ``raw_high``: before past errors were allowed for. ``started_at``: the next start after that, when it
+    has come.
+    """
+
+    job_id: int
+    made_at: int
+    seq: int
+    size_class: str
+    low: int
+    likely: int | None
+    high: int | None
+    until: int
+    raw_low: int
+    raw_high: int | None
+    percent: int
+    started_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class UserRow:
     """Somebody who may use the API. ``role`` is ``admin`` or ``user``."""
 
@@ -193,6 +216,7 @@ class Compaction:
     spans: int = 0
     rollups: int = 0
     notices: int = 0
+    estimates: int = 0
 
 
 @dataclass(frozen=True, slots=True)

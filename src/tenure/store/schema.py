@@ -199,6 +199,26 @@ audit = Table(
     sqlite_autoincrement=True,
 )
 
+estimates = Table(
+    "estimates",
+    metadata,
+    Column("job_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("made_at", BigInteger, primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("size_class", Text, nullable=False),
+    Column("low", BigInteger, nullable=False),
+    Column("likely", BigInteger),
+    Column("high", BigInteger),
+    Column("until", BigInteger, nullable=False),
+    Column("raw_low", BigInteger, nullable=False),
+    Column("raw_high", BigInteger),
+    Column("percent", BigInteger, nullable=False),
+    Column("started_at", BigInteger),
+    Index(None, "made_at"),
+    Index(None, "size_class", "made_at"),
+)
+"""No key to ``jobs``: how good estimates were is known after their jobs' history is gone."""
+
 users = Table(
     "users",
     metadata,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tenure.store import backup
 from tenure.store.access import Access
+from tenure.store.estimates import Estimates
 from tenure.store.history import History
 from tenure.store.moments import Moments
 from tenure.store.notices import Notices
@@ -13,8 +14,8 @@ from tenure.store.records import Records
 from tenure.store.retention import Retention
 
 
-class Store(History, Moments, Records, Access, Notices, Retention):
-    """One open database. The engine's thread writes batches; any thread may read."""
+class Store(History, Moments, Records, Access, Estimates, Notices, Retention):
+    """One open database. The engine's thread writes batches; any thread may read, and other processes, too."""
 
     def backup(self, target: Path) -> None:
         """Copy this database into the single file ``target`` while it is in use.

@@ -22,6 +22,8 @@ from tenure.api.context import (
     live_job_for,
     may_act_on,
 )
+from tenure.api.eta_models import EtaView
+from tenure.api.eta_views import eta
 from tenure.api.fields import MAX_INT
 from tenure.api.job_views import array_view, job_detail, job_view, job_views
 from tenure.api.models import JobDetail, JobView, Page, Submitted
@@ -144,6 +146,13 @@ def show(job_id: JobId, engine: Server, user: Caller) -> JobDetail:
     with engine.view() as state:
         secrets = may_act_on(state, user, row.user, row.budget)
     return job_detail(engine, row, secrets=secrets)
+
+
+@router.get("/{job_id}/eta")
+def when(job_id: JobId, engine: Server, _user: Caller) -> EtaView:
+    """When it starts, as a range, and how good such estimates were lately."""
+    row = job_of(engine, job_id)
+    return eta(engine, row, job_view(engine, row))
 
 
 @router.patch("/{job_id}")

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query
 from tenure import units
 from tenure.api import problems
 from tenure.api.context import NO_CONTROL, Caller, History, JobId, Server, job_of
+from tenure.api.eta_views import newest_estimate
 from tenure.api.job_views import job_view
 from tenure.api.story_views import story_view
 from tenure.api.why_models import Why
@@ -55,7 +56,10 @@ def why(
         with engine.view() as state:  # the engine waits meanwhile: words are made outside
             found = _answer(state, job_id)
         then = found.at if found is not None else engine.now()
-    return told(engine, job_id, found, then, Asking(past, job_id, now) if reasons else None)
+    view = told(engine, job_id, found, then, Asking(past, job_id, now) if reasons else None)
+    if at is not None or found is None:
+        return view
+    return view.model_copy(update={"estimate": newest_estimate(engine, job_id, found.state)})
 
 
 def _moment(text: str, row: JobRow, now: int) -> int:
