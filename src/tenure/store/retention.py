@@ -58,8 +58,8 @@ class Retention(Database):
 
         Batches go as far as the newest snapshot at or before ``before`` covers them, but for the last one;
         that snapshot stays as the replay's starting point. Jobs that ended before go with their attempts, then
-        evictions, audit entries, notices and estimates. Spans that ended by ``before``, and ``lookback`` ms before the oldest
-        snapshot left, become sums per day; one that reaches over that border stays whole. ``lookback`` must be
+        evictions, audit entries, notices and estimates. Spans that ended by ``before``, and ``lookback`` ms before the
+        oldest snapshot left, become sums per day; one that reaches over that border stays whole. ``lookback`` must be
         the longest that the policy had at any snapshot left: what a snapshot stands for needs the spans inside.
         May run while the server runs.
         """
