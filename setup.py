@@ -15,8 +15,9 @@ from setuptools import setup
 _BUILD = Path("build", "compiled")
 
 _CORE = (
-    "admission apply capacity cycle defrag drain effects fairshare foreign headroom ledger lifecycle outcomes packing "
-    "placement pool preemption queue reservation scheduler series state tally transitions tree waits waking walk watch"
+    "admission apply capacity cycle defrag drain effects fairshare foreign headroom ledger lifecycle look outcomes "
+    "packing placement pool preemption prospects queue reservation scheduler series state tally transitions tree trial "
+    "waits waking walk watch"
 )
 _SIM = "claims driver loop meter recorder site"
 COMPILED = [f"src/tenure/core/{name}.py" for name in _CORE.split()]

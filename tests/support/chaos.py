@@ -28,6 +28,7 @@ from tenure.core.events import (
     Released,
     ReplicasUp,
     Resumed,
+    Submitted,
 )
 from tenure.core.model import (
     DAY,
@@ -205,6 +206,11 @@ class Chaos:
                 yield AttemptExited(max(self.world.now, soon), attempt_id, ExitKind.EXITED, (-9,))
 
     # ---- commands
+
+    def submission(self, c: Command) -> Submitted | None:
+        """A job that could be submitted now."""
+        event = self._submit(c)
+        return event if isinstance(event, Submitted) else None
 
     def _submit(self, c: Command) -> Event | None:
         shapes = (

@@ -52,11 +52,8 @@ class _Plain(cycle._Pass):
         """Whether it fits, by eviction if need be: tried, not reasoned about."""
         if self.state.paused_starts:
             return False
-        job = self.state.jobs[group.anyone()]
-        hosts = self._hosts(group)
-        self._fits[group.key.shape, hosts] = fits = self.cluster.room.can_fit(job.spec.roles, job.spec.labels, hosts)
-        if fits:
+        if self.prospects.fits(group):
             return True
-        may_evict = self.state.evictions_allowed() and self._under_cap()
-        there = hosts & ~self._doors.shut_to_claims(group)
+        may_evict = self.state.evictions_allowed() and self.prospects.under_cap()
+        job, there = self.state.jobs[group.anyone()], self.prospects.claimable(group)
         return may_evict and preemption.search(self.contest, job, there) is not None

@@ -139,7 +139,7 @@ def _check_shares(state: State, spec: JobSpec) -> None:
         raise Refusal(Reason.NO_SHARE, "budget", spec.budget, fix)
     lookback, wanted = state.policy.lookback, spec.contract.min_runtime
     offers = [
-        (_worth(state.clusters[name], tree, leaf, lookback), _amount(state.clusters[name].empty, spec))
+        (worth_of(state.clusters[name], tree, leaf, lookback), amount_of(state.clusters[name].empty, spec))
         for name in funded
     ]
     if any(worth >= amount * wanted for worth, amount in offers):
@@ -156,13 +156,13 @@ def _check_shares(state: State, spec: JobSpec) -> None:
     raise Refusal(Reason.CONTRACT_ABOVE_ENTITLEMENT, "min_runtime", _duration(wanted), fix)
 
 
-def _amount(empty: Room, spec: JobSpec) -> int:
+def amount_of(empty: Room, spec: JobSpec) -> int:
     """What the job is charged on empty hosts, in thousandths of a GPU."""
     slots = empty.place(spec.roles, spec.labels)
     return spec.gpus * GPU if slots is None else empty.amount(slots)
 
 
-def _worth(cluster: ClusterState, tree: Tree, leaf: str, lookback: int) -> int:
+def worth_of(cluster: ClusterState, tree: Tree, leaf: str, lookback: int) -> int:
     """A leaf's entitlement over one lookback with today's values: thousandths of a GPU x ms."""
     gpus = cluster.empty.free_gpus
     return cluster.ledger.account(leaf).allocation * gpus * GPU * lookback // tree.denominator(leaf)

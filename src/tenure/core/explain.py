@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tenure.core.foreign import without
 from tenure.core.ledger import Kind
 from tenure.core.lifecycle import JobState
-from tenure.core.model import MINUTE
+from tenure.core.model import MINUTE, After
 from tenure.core.placement import Misfit, Room
 from tenure.core.preemption import Contest, contrast, outranks, room_at_most
 from tenure.core.reasons import Because, Number, Reason
@@ -53,8 +53,7 @@ class Explainer:
         if job.reservation is not None:
             return _reserved(job.reservation)
         reasons = [self.in_cluster(job, name) for name in job.spec.clusters if name in state.clusters]
-        held = [b for b in reasons if b.reason is not Reason.HELD_NO_SHARE]
-        return (held or reasons or [Because(Reason.WAITING_HOST_STATE, {"closed": 0})])[0]
+        return foremost(reasons)
 
     def contest(self, name: str) -> Contest:
         """What decides in one cluster; measured once for all that is asked here. Raises KeyError: no such cluster."""
@@ -74,7 +73,7 @@ class Explainer:
         if known is None:
             parked = group.parked.reason if group is not None and group.parked is not None else None
             shut = Doors(contest).shut(group) if group is not None else 0
-            known = self._groups[key] = _waiting(contest, job, parked, shut)
+            known = self._groups[key] = waiting(contest, job, parked, shut)
         return known
 
 
@@ -87,17 +86,22 @@ def _others(state: State, job: Job) -> Because | None:
     """What keeps it out of the queue: the jobs that it waits for, or the throttle of its array."""
     pending = state.pending.get(job.submission)
     if pending is not None:
-        found: dict[str, Number] = {"left": len(pending.after)}
-        for key, ok in (("ok", True), ("any", False)):
-            named = [one for one in pending.after if one.ok is ok]
-            if named:
-                labels = tuple(str(one.job_id) if one.whole else state.jobs[one.job_id].label for one in named[:NAMED])
-                found[key] = (*labels, "...") if len(named) > NAMED else labels
-        return Because(Reason.WAITING_DEPENDENCY, found)
+        return dependency(state, pending.after)
     if job.behind:
         throttle = state.arrays[job.array].array.throttle
         return Because(Reason.WAITING_THROTTLE, {"array": job.array, "throttle": throttle})
     return None
+
+
+def dependency(state: State, after: Sequence[After]) -> Because:
+    """Which jobs and arrays, all of them live, something waits for."""
+    found: dict[str, Number] = {"left": len(after)}
+    for key, ok in (("ok", True), ("any", False)):
+        named = [one for one in after if one.ok is ok]
+        if named:
+            labels = tuple(str(one.job_id) if one.whole else state.jobs[one.job_id].label for one in named[:NAMED])
+            found[key] = (*labels, "...") if len(named) > NAMED else labels
+    return Because(Reason.WAITING_DEPENDENCY, found)
 
 
 def _claim(state: State, claim: Attempt) -> Because:
@@ -111,8 +115,18 @@ def _reserved(held: Reservation) -> Because:
     return Because(Reason.WAITING_RESERVATION, {**numbers, "told": held.told, "starts_by": held.starts_by})
 
 
-def _waiting(contest: Contest, job: Job, parked: Reason | None, shut: int) -> Because:
-    """Why a job that could be tried is not placed in this cluster."""
+def foremost(reasons: list[Because]) -> Because:
+    """Of the reasons of each cluster that a job accepts, in its order, the one that tells most."""
+    held = [b for b in reasons if b.reason is not Reason.HELD_NO_SHARE]
+    return (held or reasons or [Because(Reason.WAITING_HOST_STATE, {"closed": 0})])[0]
+
+
+def waiting(contest: Contest, job: Job, parked: Reason | None, shut: int) -> Because:
+    """Why a job that could be tried is not placed in this cluster.
+
+    ``parked``: what kept its group from being placed when it was last tried. ``shut``: hosts that do not let it in, as
+    bits.
+    """
     state, cluster, spec = contest.state, contest.cluster, job.spec
     name = cluster.spec.name
     if parked in OTHER_POLICIES:

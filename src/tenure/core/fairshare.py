@@ -141,6 +141,14 @@ class Standing:
                     self._reaches[sibling].pop(path, None)
         self._people.pop(leaf, None)
 
+    def promise(self, leaf: str, user: str, worth: int) -> None:
+        """Count ``worth`` as promised to a person in ``leaf``, though nothing is: to see what then follows."""
+        changed = {path: self.figures(path).without(-worth) for path in self.tree.line(leaf)}
+        person = self.person_used(leaf, user) + worth
+        self.charged(leaf)
+        self._figures.update(changed)
+        self._people.setdefault(leaf, {})[user] = person
+
     def order(self, siblings: Sequence[str]) -> list[str]:
         """Siblings, given by id, first come first: below their last day's allocation, lower ratio, id."""
         return sorted(siblings, key=cmp_to_key(self._compare)) if len(siblings) > 1 else list(siblings)

@@ -47,6 +47,11 @@ class GroupKey(NamedTuple):
     """The job, if it holds a reservation: it is like no other."""
 
 
+def key_of(spec: JobSpec, leaf: str, reserved: int = 0) -> GroupKey:
+    """The group that such a job of ``leaf`` waits in. ``reserved``: the job, if it holds a reservation."""
+    return GroupKey(leaf, spec.priority, shape_of(spec), reserved)
+
+
 class Parked(NamedTuple):
     """Why a group was not placed when it was last tried."""
 
@@ -63,13 +68,16 @@ class Group:
 
     key: GroupKey
     kind: Kind
-    gpus: int
+    spec: JobSpec
+    """Of one of them: all that placement asks for is the same for each."""
     people: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     parked: Parked | None = None
+    gpus: int = field(init=False)
     single: bool = field(init=False)
     """One replica: it needs one host."""
 
     def __post_init__(self) -> None:
+        self.gpus = self.spec.gpus
         roles = self.key.shape.roles
         self.single = len(roles) == 1 and roles[0][0] == 1
 
@@ -103,11 +111,11 @@ class Queue:
         """Job -> the group that it waits in."""
 
     def add(self, job_id: int, spec: JobSpec, leaf: str, submitted: int, reserved: int = 0) -> None:
-        key = GroupKey(leaf, spec.priority, shape_of(spec), reserved)
+        key = key_of(spec, leaf, reserved)
         groups = self.leaves.setdefault(leaf, {})
         group = groups.get(key)
         if group is None:
-            group = groups[key] = Group(key, self.kind, spec.gpus)
+            group = groups[key] = Group(key, self.kind, spec)
             self.fresh[group] = None
             self.groups += 1
             for path in line_of(leaf):

@@ -6,7 +6,7 @@ the time told they let in what is over by then, unallocated jobs, and short cont
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from tenure.core.decisions import Claim, Reserve, Start
@@ -37,16 +37,21 @@ def bound(cluster: Cluster, told: int) -> int:
 
 
 class Doors:
-    """Who is let in on held hosts at ``contest.now``. Good until the next plan."""
+    """Who is let in on held hosts at ``contest.now``. Good until the next plan.
 
-    def __init__(self, contest: Contest) -> None:
+    ``but``: jobs for which nothing is held as far as this is concerned.
+    """
+
+    def __init__(self, contest: Contest, but: Collection[int] = ()) -> None:
         self.contest = contest
+        held = contest.cluster.reservations
+        self._held = {job: each for job, each in held.items() if job not in but} if but else held
         self._shut: dict[tuple[int, int, str, int], int] = {}
 
     def shut(self, group: Group) -> int:
         """Hosts that do not let the jobs of ``group`` in, as bits."""
         cluster = self.contest.cluster
-        if not (cluster.reservations or cluster.headroom) or group.kind is Kind.UNALLOCATED:
+        if not (self._held or cluster.headroom) or group.kind is Kind.UNALLOCATED:
             return 0
         least, key = group.key.shape.min_runtime, group.key
         brief = short(least, group.gpus)
@@ -57,7 +62,7 @@ class Doors:
         kept = 0 if brief else cluster.headroom_mask & mask
         if kept and self._needs(group, kept):
             mask &= ~kept
-            for held in cluster.reservations.values():  # what is held for others stays so
+            for held in self._held.values():  # what is held for others stays so
                 mask |= held.mask & kept
         return mask
 
@@ -66,7 +71,7 @@ class Doors:
         contest = self.contest
         known = contest.needing.get((group.key.shape, kept))
         if known is None:
-            spec, cluster = contest.state.jobs[group.anyone()].spec, contest.cluster
+            spec, cluster = group.spec, contest.cluster
             others = cluster.room.open_hosts() & ~kept
             known = not cluster.empty.can_fit(spec.roles, spec.labels, others)
             contest.needing[group.key.shape, kept] = known
@@ -77,7 +82,7 @@ class Doors:
         if group.kind is Kind.CHARGED:
             return self.shut(group)
         mask = 0
-        for held in self.contest.cluster.reservations.values():
+        for held in self._held.values():
             if held.reservation.told < self.contest.now:
                 mask |= held.mask
         return mask
@@ -88,9 +93,9 @@ class Doors:
         shut = brief and not self._has_room_for_short(leaf, gpus)
         over = now if brief else now + min_runtime + slack(cluster.spec)
         mask = 0 if brief else cluster.headroom_mask
-        if own in cluster.reservations:
-            mask &= ~cluster.reservations[own].mask
-        for job_id, held in cluster.reservations.items():
+        if own in self._held:
+            mask &= ~self._held[own].mask
+        for job_id, held in self._held.items():
             if job_id != own and (shut or over > held.reservation.told):
                 mask |= held.mask
         return mask
@@ -99,7 +104,8 @@ class Doors:
         """A budget's short contracts hold at most max(8 GPUs, its allocation) of what is held for others."""
         state, cluster = self.contest.state, self.contest.cluster
         used = 0
-        for attempt_id in {a for host in cluster.held for a in cluster.on_host[host]}:
+        hosts = (host for host, job in cluster.held.items() if job in self._held)
+        for attempt_id in {a for host in hosts for a in cluster.on_host[host]}:
             attempt = state.attempts[attempt_id]
             if attempt.leaf == leaf and short(attempt.min_runtime, attempt.gpus):
                 used += attempt.gpus

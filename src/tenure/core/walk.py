@@ -63,16 +63,25 @@ def in_turn(
     ``head``: rule 5 in the leaf for the first job of a group, its id last. ``reserved``: those as well that hosts are
     held for; nobody may take these away meanwhile.
     """
-    walk = Walk(contest, Kind.CHARGED, ())
-    for leaf, waiting in contest.cluster.queues[Kind.CHARGED].leaves.items():
-        if contest.charged.entitled(leaf):
-            walk.add(
-                group for group in waiting.values() if group.gpus >= least and (reserved or not group.key.reserved)
-            )
+    walk = waiting(contest, least, reserved=reserved)
     while found := walk.first_leaf():
-        top = max(group.key.priority for group in walk.awake[found])
-        group = min((g for g in walk.awake[found] if g.key.priority == top), key=head)
+        group = first_group(walk, found, head)
         job_id = head(group)[2]
         yield group, contest.state.jobs[job_id]
         if not group.people or head(group)[2] == job_id:
             walk.drop(group)
+
+
+def waiting(contest: Contest, least: int, *, reserved: bool) -> Walk:
+    """A walk over the charged groups of at least so many GPUs that wait."""
+    walk = Walk(contest, Kind.CHARGED, ())
+    for leaf, groups in contest.cluster.queues[Kind.CHARGED].leaves.items():
+        if contest.charged.entitled(leaf):
+            walk.add(each for each in groups.values() if each.gpus >= least and (reserved or not each.key.reserved))
+    return walk
+
+
+def first_group(walk: Walk, leaf: str, head: Callable[[Group], tuple[int, int, int]]) -> Group:
+    """Of the groups of a leaf that are left the one that comes first."""
+    top = max(group.key.priority for group in walk.awake[leaf])
+    return min((group for group in walk.awake[leaf] if group.key.priority == top), key=head)
