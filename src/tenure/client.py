@@ -37,6 +37,7 @@ from tenure.api.models import (
     UserView,
 )
 from tenure.api.notice_models import NoticeView, TestedView, ToldView
+from tenure.api.plan_models import PlanView
 from tenure.api.requests import JobRequest, NoticeRequest
 from tenure.api.why_models import Why
 
@@ -114,6 +115,11 @@ class Client:
         body = request.model_dump(exclude_none=True) if isinstance(request, JobRequest) else dict(request)
         body.setdefault("client_key", uuid.uuid4().hex)
         return self._call(Submitted, "POST", "/v1/jobs", json=body, again=True)
+
+    def plan(self, request: JobRequest | Mapping[str, Any]) -> PlanView:
+        """What would happen if it were submitted now. Nothing is."""
+        body = request.model_dump(exclude_none=True) if isinstance(request, JobRequest) else dict(request)
+        return self._call(PlanView, "POST", "/v1/jobs/plan", json=body, again=True)
 
     def job(self, job_id: int) -> JobDetail:
         return self._call(JobDetail, "GET", f"/v1/jobs/{job_id}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from store_makers import NOW, attempt, audit, batch, eviction, job, lead
 
-from tenure.store import Store
+from tenure.store import PastRun, Store
 
 
 @pytest.fixture
@@ -83,3 +83,27 @@ def test_the_audit_log(filled: Store) -> None:
     filled.record_audit([])
     assert [row.action for row in filled.audit_log()] == ["three", "two", "one"]
     assert [row.action for row in filled.audit_log(since=NOW + 1, limit=1)] == ["three"]
+
+
+def test_past_runs_are_what_a_person_finished_and_how_long_that_took(store: Store) -> None:
+    lead(store, 0)
+    ended = {"started_at": NOW, "running_at": NOW + 1, "ended_at": NOW + 11, "state": "ended"}
+    store.write(
+        batch(1),
+        jobs=[
+            job(1, state="succeeded", name="old"),
+            job(2, state="succeeded", name="twice", gpus=8),
+            job(3, state="failed"),
+            job(4, state="running"),
+            job(5, state="succeeded", user="bob"),
+            job(6, state="succeeded", name="never ran"),
+        ],
+        attempts=[
+            *(attempt(i, 1, **ended) for i in (1, 2, 3, 4, 5)),
+            attempt(2, 2, **{**ended, "ended_at": NOW + 101}),
+            attempt(6, 1, ended_at=NOW),
+        ],
+    )
+    assert store.past_runs("ada") == [PastRun(2, "twice", 8, 900_000, 110), PastRun(1, "old", 16, 900_000, 10)]
+    assert store.past_runs("ada", limit=2) == [PastRun(2, "twice", 8, 900_000, 110)]
+    assert store.past_runs("nobody") == []

@@ -15,7 +15,7 @@ import tenure
 from tenure.api import metrics, problems
 from tenure.api.changes import Changes
 from tenure.api.models import Health, Problem
-from tenure.api.routes import arrays, balance, cluster, follow, jobs, notice, people, why
+from tenure.api.routes import arrays, balance, cluster, follow, jobs, notice, people, plans, why
 from tenure.engine.engine import Engine
 from tenure.engine.past import Past
 from tenure.notice.courier import Courier
@@ -48,7 +48,7 @@ def create_app(engine: Engine, courier: Courier | None = None) -> FastAPI:
     app.state.past = Past(engine.store)
     app.state.courier = courier
     exporter = metrics.Exporter(engine, courier.tally)
-    for module in (jobs, why, arrays, follow, cluster, balance, people, notice):
+    for module in (plans, jobs, why, arrays, follow, cluster, balance, people, notice):
         app.include_router(module.router)
 
     @app.get("/healthz", tags=["health"])

@@ -100,7 +100,13 @@ def own_options() -> tuple[dict[str, Takes], set[str]]:
     """Long options of ``submit`` by what they take, and all names, short ones too, that take no value."""
     from tenure.cli.options import JobOptions, spellings
 
-    longs = {"quiet": Takes.NOTHING, "json": Takes.NOTHING, "dry-run": Takes.NOTHING, "help": Takes.NOTHING}
+    longs = {
+        "quiet": Takes.NOTHING,
+        "json": Takes.NOTHING,
+        "dry-run": Takes.NOTHING,
+        "plan": Takes.NOTHING,
+        "help": Takes.NOTHING,
+    }
     for field in fields(JobOptions):
         longs |= {name.removeprefix("--"): takes for name, takes in spellings(field.name).items()}
     flags = {f"--{name}" for name, takes in longs.items() if takes is Takes.NOTHING}

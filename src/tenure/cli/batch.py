@@ -19,7 +19,7 @@ from tenure.scripts.errors import COMMAND_LINE, Given, Place, ScriptError
 from tenure.scripts.lines import Script
 from tenure.scripts.shape import Shape
 
-_NOT_IN_SCRIPTS = ("key", "user", "quiet", "json", "dry-run", "help", "wrap")
+_NOT_IN_SCRIPTS = ("key", "user", "quiet", "json", "dry-run", "plan", "help", "wrap")
 """Options of ``submit`` that say nothing about the job."""
 _NOT_PASSED = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "TENURE_", "PET_", "TORCHELASTIC_", "PMI_", "PMIX_", "OMPI_")
 _NOT_PASSED_EXACTLY = (

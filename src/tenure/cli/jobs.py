@@ -16,6 +16,7 @@ from tenure.cli.options import JobOptions, takes
 
 if TYPE_CHECKING:
     from tenure.api.models import ArrayView, JobView, Submitted
+    from tenure.api.plan_models import PlanView
     from tenure.client import Client
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the job's number only.")]
@@ -29,16 +30,26 @@ def submit(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the request and what said so; submit nothing.")
     ] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Show what would happen: start, cost, evictions; submit nothing.")
+    ] = False,
 ) -> None:
     """Submit a job: a command, a batch script with #SBATCH or #TENURE lines, or a job file.
 
     Options come before the command. What a cluster decides for you is said with what it means.
     """
+    if plan and dry_run:
+        raise CliError(
+            "plan = yes: --dry-run shows the request alone, --plan what would become of it; give one of them"
+        )
     made = _prepared(options, dry_run=dry_run)
-    if dry_run or made.dry_run:
+    if (dry_run or made.dry_run) and not plan:
         _show(made, json=json)
         return
     with connect() as client, submission.refusals_with_origin(made):
+        if plan:
+            _show_plan(client.plan(made.body), json=json)
+            return
         done = client.submit(made.body)
     if json:
         print_json(done)
@@ -70,6 +81,17 @@ def _show(made: Prepared, *, json: bool) -> None:
         return
     for line in submission.dry_run_lines(made):
         print(line)
+
+
+def _show_plan(plan: PlanView, *, json: bool) -> None:
+    from tenure.cli import render
+    from tenure.cli.planned import plan_lines
+
+    if json:
+        print_json(plan)
+        return
+    for line in plan_lines(plan):
+        render.output().print(line, soft_wrap=True)
 
 
 def _say(done: Submitted) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import Column, ColumnElement, Select, case, func, insert, or_, s
 
 from tenure.store import schema
 from tenure.store.database import HIGHEST_DELETED_JOB, Database, as_dict, columns_of
-from tenure.store.rows import ArrayRow, AttemptRow, AuditRow, EvictionRow, JobRow
+from tenure.store.rows import ArrayRow, AttemptRow, AuditRow, EvictionRow, JobRow, PastRun
 
 _audit = as_dict(AuditRow, without=("id",))
 
@@ -148,6 +148,18 @@ class Records(Database):
         for array, held, index in self._all(query.order_by(table.c.array_id, table.c.array_index)):
             found.setdefault((array, bool(held)), []).append(index)
         return found
+
+    def past_runs(self, user: str, limit: int = 100) -> list[PastRun]:
+        """The last jobs of a person that succeeded, newest first, and how long they ran."""
+        jobs, runs = schema.jobs, schema.attempts
+        columns = jobs.c.id, jobs.c.name, jobs.c.gpus, jobs.c.min_runtime
+        last = select(jobs.c.id).where(jobs.c.user == user, jobs.c.state == "succeeded")
+        last = last.order_by(jobs.c.id.desc()).limit(limit)
+        ran = func.sum(runs.c.ended_at - runs.c.running_at)
+        query = select(*columns, ran).select_from(jobs.join(runs, runs.c.job_id == jobs.c.id))
+        query = query.where(jobs.c.id.in_(last), runs.c.running_at.is_not(None), runs.c.ended_at.is_not(None))
+        rows = self._all(query.group_by(*columns).order_by(jobs.c.id.desc()))
+        return [PastRun(row[0], row[1], row[2], row[3], int(row[4])) for row in rows]
 
     def attempts_of(self, job_id: int) -> list[AttemptRow]:
         """The attempts of a job, first to last."""

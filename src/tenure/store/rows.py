@@ -59,6 +59,17 @@ class JobRow:
 
 
 @dataclass(frozen=True, slots=True)
+class PastRun:
+    """A job that has ended well: its name, whole GPUs, contract, and how long its attempts ran together, ms."""
+
+    job_id: int
+    name: str
+    gpus: int
+    min_runtime: int
+    ran: int
+
+
+@dataclass(frozen=True, slots=True)
 class ArrayRow:
     """Jobs that were submitted together. ``id`` is that of the first; ``indices`` and ``spec`` are JSON."""
 

@@ -33,6 +33,7 @@ from tenure.core.lifecycle import JobState
 from tenure.core.reasons import Reason, Refusal
 from tenure.engine.engine import Engine
 from tenure.engine.wishes import Wish
+from tenure.store import UserRow
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
@@ -53,9 +54,7 @@ def submit(
     the answer, of an array its first.
     """
     request.state.one_role = body.roles is None
-    owner = body.user or user.name
-    if owner != user.name and user.role != "admin":
-        raise problems.bad("user", owner, "only administrators submit for others; leave it out", 403)
+    owner = owner_of(body, user)
     key = body.client_key or idempotency_key or None
     if body.client_key and idempotency_key and body.client_key != idempotency_key:
         raise problems.bad(
@@ -65,7 +64,7 @@ def submit(
         completed = complete(body, state, owner)
     array = units.parse_array(body.array) if body.array is not None else None
     job_id, created = engine.submit(
-        completed.spec, by=user.name, client_key=key, hold=body.hold, array=array, after=_wishes(body)
+        completed.spec, by=user.name, client_key=key, hold=body.hold, array=array, after=wishes_of(body)
     )
     response.headers["Location"] = f"/v1/jobs/{job_id}"
     if not created:
@@ -79,7 +78,16 @@ def submit(
     )
 
 
-def _wishes(body: JobRequest) -> list[Wish]:
+def owner_of(body: JobRequest, user: UserRow) -> str:
+    """Whose job it is. Raises Failed (403)."""
+    owner = body.user or user.name
+    if owner != user.name and user.role != "admin":
+        raise problems.bad("user", owner, "only administrators submit for others; leave it out", 403)
+    return owner
+
+
+def wishes_of(body: JobRequest) -> list[Wish]:
+    """What it is to wait for."""
     return [
         Wish(*units.parse_job(text), field == "after_ok", field)
         for field, texts in (("after_ok", body.after_ok), ("after_any", body.after_any))
