@@ -74,9 +74,9 @@ class Load:
         return event
 
 
-def build(seed: int, hosts: int, running: int, queued: int) -> tuple[State, Load, int]:
-    """A state with about ``running`` attempts in all phases of their contracts and ``queued`` jobs."""
-    load, state, now = Load(seed), State(), START
+def build(seed: int, hosts: int, running: int, queued: int, draw: type[Load] = Load) -> tuple[State, Load, int]:
+    """A state with about ``running`` attempts in all phases of their contracts and ``queued`` jobs, from ``draw``."""
+    load, state, now = draw(seed), State(), START
     scheduler.step(state, [ConfigApplied(now, (cluster(hosts),), Policy(), budgets(), (), "bench")], now)
     while len(state.attempts) < running and state.clusters["main"].room.free_gpus:
         now += MINUTE

@@ -184,11 +184,18 @@ class RunningView(Response):
 
 
 class HelpOption(Response):
-    """A change of the job, and what it would bring, computed on the state as it is."""
+    """A change of the job, and what it would bring, tried on the state as it is: ``effect`` goes on with "it would".
+
+    ``options``: the change as `tenure submit` takes it. ``starts_at``: when it has its GPUs at the latest. ``evicts``:
+    attempts that would have to go for it. ``beside``: submit it first, and cancel the job when it has started.
+    """
 
     change: str
     effect: str
     starts_at: Time | None = None
+    options: str = ""
+    evicts: list[str] = Field(default_factory=list)
+    beside: bool = False
 
 
 class Why(PlaceView):

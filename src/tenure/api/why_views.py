@@ -13,6 +13,7 @@ from tenure.api.why_models import (
     BlockerView,
     ClaimingView,
     EvictorView,
+    HelpOption,
     LevelView,
     PlaceView,
     RunningView,
@@ -23,6 +24,7 @@ from tenure.api.why_models import (
 )
 from tenure.core.model import SHARE_ONE
 from tenure.why import records
+from tenure.why.help import Option
 from tenure.why.records import Answer
 from tenure.why.sentences import sentence
 
@@ -42,6 +44,17 @@ def why_view(answer: Answer) -> Why:
         claiming=_claiming(answer.claiming) if answer.claiming is not None else None,
         running=_running(answer.running) if answer.running is not None else None,
     )
+
+
+def help_views(options: Iterable[Option]) -> list[HelpOption]:
+    """What would help a job that waits."""
+    return [
+        HelpOption(
+            **_of(option, "change", "effect", "starts_at", "options", "beside"),
+            evicts=[victim.evict.attempt_id for victim in option.victims],
+        )
+        for option in options
+    ]
 
 
 def ended_view(job: JobView, at: int) -> Why:

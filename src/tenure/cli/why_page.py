@@ -49,6 +49,11 @@ def page(why: Why, now: int) -> Iterator[RenderableType]:
     for place in (why, *why.elsewhere):
         if place.space is not None or (place.levels and why.running is None and why.claiming is None):
             yield from _place(place, why, now)
+    if why.help:
+        yield from _heading("What would help")
+        for option in why.help:
+            beside = ", submitted beside it," if option.beside else ""
+            yield Text(f"  With {option.change}{beside} {option.effect} ({option.options}).")
 
 
 def _place(place: PlaceView, why: Why, now: int) -> Iterator[RenderableType]:

@@ -14,7 +14,7 @@ from tenure.api.eta_views import newest_estimate
 from tenure.api.job_views import job_view
 from tenure.api.story_views import story_view
 from tenure.api.why_models import Why
-from tenure.api.why_views import ended_view, why_view
+from tenure.api.why_views import ended_view, help_views, why_view
 from tenure.core import explain
 from tenure.core.reasons import Because, Reason, Refusal
 from tenure.core.state import State
@@ -23,6 +23,7 @@ from tenure.engine.engine import Engine
 from tenure.engine.past import Past
 from tenure.store import JobRow
 from tenure.why import Answer, answer
+from tenure.why.help import Option, help_for
 from tenure.why.story import story, with_reasons
 from tenure.why.telling import Hope, summary
 
@@ -51,15 +52,16 @@ def why(
         then = _moment(at, row, now)
         # A state that has to be read takes its time, and holds nothing up.
         over = row.ended_at is not None and row.ended_at <= then <= now
-        found = None if over else _answer(past.state_at(then, now), job_id)
+        found, options = (None, ()) if over else _answer(past.state_at(then, now), job_id)
     else:
         with engine.view() as state:  # the engine waits meanwhile: words are made outside
-            found = _answer(state, job_id)
+            found, options = _answer(state, job_id)
         then = found.at if found is not None else engine.now()
     view = told(engine, job_id, found, then, Asking(past, job_id, now) if reasons else None)
-    if at is not None or found is None:
-        return view
-    return view.model_copy(update={"estimate": newest_estimate(engine, job_id, found.state)})
+    more: dict[str, object] = {"help": help_views(options)}
+    if at is None and found is not None:
+        more["estimate"] = newest_estimate(engine, job_id, found.state)
+    return view.model_copy(update=more)
 
 
 def _moment(text: str, row: JobRow, now: int) -> int:
@@ -74,9 +76,10 @@ def _moment(text: str, row: JobRow, now: int) -> int:
     return at
 
 
-def _answer(state: State, job_id: int) -> Answer | None:
+def _answer(state: State, job_id: int) -> tuple[Answer | None, tuple[Option, ...]]:
+    """The answer, and what would help; None for a job that does not live."""
     job = state.jobs.get(job_id)
-    return answer(state, job) if job is not None else None
+    return (answer(state, job), help_for(state, job)) if job is not None else (None, ())
 
 
 @dataclass(frozen=True, slots=True)
