@@ -86,7 +86,7 @@ def varied(draw: random.Random, spec: JobSpec) -> JobSpec:
     return replace(other, priority=draw.choice((other.priority, 0, 5)))
 
 
-@settings(max_examples=max(1, EXAMPLES // 4))
+@settings(max_examples=max(1, EXAMPLES // 8))
 @given(st.integers(0, 10_000))
 def test_a_crowded_cluster_does_with_a_job_what_its_trial_said(seed: int) -> None:
     rush, draw = Rush(seed), random.Random(seed)
@@ -100,7 +100,7 @@ def test_a_crowded_cluster_does_with_a_job_what_its_trial_said(seed: int) -> Non
             check_at_a_look(rush.state, spec)
 
 
-@settings(max_examples=max(1, EXAMPLES // 4))
+@settings(max_examples=max(1, EXAMPLES // 8))
 @given(st.integers(0, 100_000), st.sampled_from((1, 2)))
 def test_clusters_with_reservations_do_with_a_job_what_its_trial_said(seed: int, clusters: int) -> None:
     slow, draw = Slow(seed, clusters), random.Random(seed)
@@ -126,7 +126,7 @@ def test_whatever_happened_before(start: int, history: list[tuple[int, list[Comm
             check_now(chaos.world.state, event.spec)
 
 
-@settings(max_examples=max(1, EXAMPLES // 4))
+@settings(max_examples=max(1, EXAMPLES // 8))
 @given(st.integers(0, 10_000))
 def test_in_place_of_a_job_that_waits(seed: int) -> None:
     slow, draw = Slow(seed), random.Random(seed)
