@@ -106,7 +106,7 @@ def test_a_hold_and_jobs_to_wait_for_keep_it_from_starting(api: Api) -> None:
     assert said["text"] == "Held by ann until somebody releases it."
     first = api.submit(hold=True)["id"]
     said = plan_of(api, after_ok=[first])
-    assert said["text"] == f"Waiting for other jobs to end: {first} with success." and said["when"] == "waits"
+    assert said["text"] == f"Waiting for other jobs to end, with success: {first}." and said["when"] == "waits"
     waiting = api.submit(after_ok=[first])
     assert waiting["reason"] == said["reason"]
     api.post(f"/v1/jobs/{first}/cancel")
