@@ -20,12 +20,14 @@ from tenure.slurm.commands import CommandFailed, Commands
 
 def test_the_script_starts_one_task_on_each_node() -> None:
     text = script.render(12, ["/usr/bin/python3", "-c", "print('it''s; rm -rf $HOME')", "/shared/runs/12"])
-    first, _, last = text.splitlines()
+    first, _, alone, last = text.splitlines()
     assert first == "#!/bin/sh"
+    command = ["/usr/bin/python3", "-c", "print('it''s; rm -rf $HOME')", "/shared/runs/12"]
+    assert shlex.split(alone) == ["[", "$SLURM_JOB_NUM_NODES", "=", "1", "]", "&&", "exec", *command]
     words = shlex.split(last)
     assert words[:2] == ["exec", "srun"]
     assert words[2:5] == ["--nodes=$SLURM_JOB_NUM_NODES", "--ntasks=$SLURM_JOB_NUM_NODES", "--ntasks-per-node=1"]
-    assert words[-4:] == ["/usr/bin/python3", "-c", "print('it''s; rm -rf $HOME')", "/shared/runs/12"]
+    assert words[-4:] == command
 
 
 def row(number: int, state: str, comment: str, **more: Any) -> Row:

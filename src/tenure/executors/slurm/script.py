@@ -9,7 +9,7 @@ _SRUN = (
     'srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --cpu-bind=none'
     " --kill-on-bad-exit=0 --wait=0 --quiet"
 )
-"""One task on each node, with all that the job has there; no task ends the others, that is left to Tenure."""
+"""One task on each of several nodes, with all that the job has there. None ends the others: that is left to Tenure."""
 
 
 def render(job: int, node_command: Sequence[str]) -> str:
@@ -17,8 +17,11 @@ def render(job: int, node_command: Sequence[str]) -> str:
 
     What the job's own processes print goes to files of their own: Slurm's output has only its own messages.
     """
+    command = shlex.join(node_command)
     return (
         "#!/bin/sh\n"
         f"# Job {job} of Tenure, which decides when and where it runs. Released by anybody else it does nothing.\n"
-        f"exec {_SRUN} {shlex.join(node_command)}\n"
+        # On a single node this script is where it belongs already, and a step would only take time.
+        f'[ "$SLURM_JOB_NUM_NODES" = 1 ] && exec {command}\n'
+        f"exec {_SRUN} {command}\n"
     )
