@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from notice_kit import NOW, Clock, config_of
 
+from tenure import words
 from tenure.core import codec
 from tenure.core.decisions import (
     AttemptEnded,
@@ -27,14 +28,14 @@ from tenure.core.decisions import (
     Unreserve,
 )
 from tenure.core.events import ConfigApplied, Event, Held, ReplicasUp
-from tenure.core.model import HOUR, MINUTE, SECOND, SHARE_ONE, Budget, Cluster, Contract, JobSpec, Policy, Role
+from tenure.core.model import DAY, HOUR, MINUTE, SECOND, SHARE_ONE, Budget, Cluster, Contract, JobSpec, Policy, Role
 from tenure.core.reasons import Because, Reason
 from tenure.core.scheduler import Result
 from tenure.engine import record
 from tenure.engine.clock import Anchor
 from tenure.notice.kinds import Kind
 from tenure.notice.teller import Teller
-from tenure.store import AttemptRow, AuditRow, JobRow, NoticePersonRow, NoticeRow, Store
+from tenure.store import AttemptRow, AuditRow, EstimateRow, JobRow, NoticePersonRow, NoticeRow, Store
 
 FREE = Because(Reason.STARTED_FREE, {"gpus": 8, "free_gpus": 8})
 EVICTED = Because(Reason.EVICTED_UNALLOCATED, {"gainer": 2, "gainer_gpus": 8})
@@ -376,3 +377,30 @@ def test_what_concerns_nobody_costs_no_write(log: Log) -> None:
     assert log.told("bob") == [] and log.store.notice_position() == before
     log.write(start(1, "1.1"))
     assert len(log.told()) == 1 and log.store.notice_position() == log.seq
+
+
+def estimate(job: int, made_at: int, high: int | None) -> tuple[EstimateRow, None]:
+    """Of the outbox only the end of the range matters."""
+    return EstimateRow(job, made_at, 1, "small", made_at, made_at, high, made_at + 2 * DAY, made_at, high, 85), None
+
+
+def test_who_waits_longer_than_was_estimated_first_is_told_once(log: Log) -> None:
+    log.store.write_estimates([estimate(1, NOW, NOW + HOUR), estimate(1, NOW + MINUTE, NOW + 2 * HOUR)])
+    log.store.write_estimates([estimate(3, NOW, NOW + HOUR)])  # of a job that is not there any more
+    log.clock.now = NOW + HOUR
+    assert log.told() == []
+    log.clock.now += 1
+    by = words.moment(NOW + HOUR)
+    assert log.told() == [("waits_longer", f"Job 1 (job1) has not started by {by}, as it was told")]
+    log.teller = log.another()  # and not again after a restart
+    log.clock.now = NOW + 3 * HOUR
+    assert len(log.told()) == 1
+
+
+def test_what_is_estimated_to_start_some_day_is_never_late(log: Log) -> None:
+    log.store.write_estimates([estimate(1, NOW, None)])
+    log.clock.now = NOW + 10 * DAY
+    assert log.told() == []
+    log.write(jobs=[job_row(1, "ann", state="running")])
+    log.store.write_estimates([estimate(1, NOW + 1, NOW + HOUR)])
+    assert log.told() == []  # it has started

@@ -87,6 +87,8 @@ class Teller:
             self._store.tell(epoch, self._read)
         self._timers = self._store.open_timers()
         """(kind, job) of all timers: most of what would end one is about a job that has none."""
+        self._overdue: set[tuple[int, int]] = set()
+        """(job, end of its range) of which it is known that they wait longer than was estimated."""
 
     def start(self) -> None:
         self._thread.start()
@@ -126,6 +128,7 @@ class Teller:
             self._tell(page, people)
         if self._read - self._written >= REMEMBER_WITHIN:
             self._write(self._read, [])
+        self._overdue_estimates(people)
         self._fire(people)
 
     def _tell(self, page: Sequence[BatchRow], people: People) -> None:
@@ -190,6 +193,16 @@ class Teller:
                 derived.add(Told(Kind.HELD, job.id, derived.config.at, why))
                 jobs[job.id] = job
         return {_UNFUNDED: json.dumps(sorted(now))}
+
+    def _overdue_estimates(self, people: People) -> None:
+        """Jobs that have not started within the range that was estimated first, each once."""
+        now = self._clock()
+        overdue = set(self._store.overdue_estimates(now)) if people else set()
+        new, self._overdue = sorted(overdue - self._overdue), overdue
+        if new:
+            jobs = self._store.jobs_of({job for job, _ in new})
+            told = [Told(Kind.WAITS_LONGER, job, now, None, by=high, timer=high) for job, high in new]
+            self._write(self._read, rows_of(told, self._read, people, jobs, now))
 
     def _fire(self, people: People) -> None:
         now = self._clock()

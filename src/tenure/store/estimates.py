@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Engine, delete, tuple_, update
+from sqlalchemy import ColumnElement, Engine, delete, select, tuple_, update
 
 from tenure.store import schema
 from tenure.store.database import Database, as_dict, columns_of, upsert
@@ -64,6 +64,19 @@ class Estimates(Database):
     def open_estimates(self) -> list[EstimateRow]:
         """Those of jobs that have not started since, oldest first."""
         return self._estimates(schema.estimates.c.started_at.is_(None))
+
+    def overdue_estimates(self, now: int) -> list[tuple[int, int]]:
+        """(job, end of its range) of jobs that wait and should have started before ``now``, by what was told of them
+        first since they wait.
+        """
+        table, jobs, earlier = schema.estimates, schema.jobs, schema.estimates.alias()
+        same = (earlier.c.job_id == table.c.job_id) & earlier.c.started_at.is_(None)
+        not_first = select(earlier.c.job_id).where(same, earlier.c.made_at < table.c.made_at).exists()
+        query = select(table.c.job_id, table.c.high).join(jobs, jobs.c.id == table.c.job_id)
+        late = table.c.started_at.is_(None) & (table.c.high < now)
+        query = query.where(late, jobs.c.state == "queued", ~not_first).order_by(table.c.job_id)
+        with self._read() as connection:
+            return [(row.job_id, row.high) for row in connection.execute(query)]
 
     def past_estimates(
         self, since: int, until: int, size_class: str, limit: int, *, started: bool = False

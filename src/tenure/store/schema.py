@@ -216,6 +216,7 @@ estimates = Table(
     Column("started_at", BigInteger),
     Index(None, "made_at"),
     Index(None, "size_class", "made_at"),
+    Index(None, "started_at", "high"),
 )
 """No key to ``jobs``: how good estimates were is known after their jobs' history is gone."""
 

@@ -30,6 +30,7 @@ def upgrade() -> None:
     )
     op.create_index("ix_estimates_made_at", "estimates", ["made_at"])
     op.create_index("ix_estimates_size_class_made_at", "estimates", ["size_class", "made_at"])
+    op.create_index("ix_estimates_started_at_high", "estimates", ["started_at", "high"])
 
 
 def downgrade() -> None:
