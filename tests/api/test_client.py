@@ -151,7 +151,7 @@ def test_every_request_of_the_api_has_a_method(shared: Api) -> None:
         client.release(job)
         shared.reach(job, "running")
         client.checkpoint(job)
-        assert client.why(job).running is not None
+        assert client.why(job).running is not None and client.eta(job).estimate is None
         assert client.plan({"budget": "lab/language", "command": ["true"]}).jobs == 1
         client.hold(job)
         assert next(client.jobs(limit=1)).id == job and client.job(job).priority == 3

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from tenure.api.models import JobView
 from tenure.cli.aliases import translate
 from tenure.cli.app import app
 from tenure.cli.errors import CliError
 from tenure.cli.follow import exit_code
 from tenure.cli.options import PASSED, JobOptions
-from tenure.client import JobView
 
 
 @pytest.mark.parametrize(
