@@ -50,6 +50,15 @@ def test_a_run_lasts_as_the_same_persons_did_else_as_others_in_the_budget_else_a
     assert min(guesses.total(rng, spec("ann"), 2 * HOUR) for _ in range(50)) >= 500 * MINUTE
 
 
+def test_a_run_of_which_nothing_is_known_lasts_as_its_contract_whether_it_has_begun_or_not() -> None:
+    world, rng = World(), Random(1)
+    guesses = Guesses(world.state, Past(), world.now)
+    begun = [guesses.total(rng, spec(), 5_000) for _ in range(200)]
+    assert HOUR // 2 < sorted(begun)[100] < 4 * HOUR
+    assert all(guesses.total(rng, spec(), 3 * HOUR) > 3 * HOUR for _ in range(100))
+    assert guesses.total(rng, spec(), 500 * DAY) == 1000 * DAY
+
+
 def test_what_runs_ends_later_than_now_and_what_it_ran_before_counts() -> None:
     world, past = World(), Past()
     job_id = world.submit("lab/a", 8)
