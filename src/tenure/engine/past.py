@@ -11,6 +11,7 @@ from heapq import heapify
 
 from tenure import units
 from tenure.core import pickling, scheduler
+from tenure.core.model import HostState
 from tenure.core.reasons import Reason, Refusal
 from tenure.core.state import Due, State
 from tenure.engine import record, recovery
@@ -23,7 +24,7 @@ KEPT = 4
 PATIENCE_S = 20.0
 """How long one waits for another's look at the past."""
 DECIDED = frozenset({Due.START_TIMEOUT, Due.TIMEOUT, Due.RELEASE_BY})
-"""Due times from which something follows that is recorded."""
+"""Due times from which something follows that is recorded; but see ``_recorded``."""
 
 Progress = Callable[[int, int], None]
 """Called with the batches that have been repeated, and how many there are to repeat."""
@@ -132,15 +133,26 @@ def let_time_pass(state: State, at: int) -> None:
 
     What else falls due was not decided yet, or the server was down: it stays due.
     """
-    later = [timer for timer in state.timers if timer[0] <= at and timer[1] in DECIDED]
+    later = [timer for timer in state.timers if timer[0] <= at and _recorded(state, *timer[1:])]
     if later:
-        state.timers = [timer for timer in state.timers if timer[0] > at or timer[1] not in DECIDED]
+        state.timers = [timer for timer in state.timers if timer not in later]
         heapify(state.timers)
     scheduler.absorb(state, (), at)
     recovery.forget_changes(state)
     if later:
         state.timers += later
         heapify(state.timers)
+
+
+def _recorded(state: State, kind: str, key: str) -> bool:
+    """Whether something would be written when this falls due, so that without a batch it has not been decided.
+
+    GPUs that are not back write nothing where every host is out of service already and no claim waits for them.
+    """
+    if kind != Due.RELEASE_BY or (attempt := state.attempts.get(key)) is None:
+        return kind in DECIDED
+    hosts = state.clusters[attempt.cluster].hosts
+    return bool(state.claims.get(key)) or any(hosts[host].state is HostState.HEALTHY for host in attempt.hosts())
 
 
 def _refused(at: int, fix: str) -> Refusal:
