@@ -127,6 +127,24 @@ def test_children_of_a_leader_that_heeded_have_the_rest_of_the_grace(
     assert (tmp_path / "result").read_text() == "uploaded\n"
 
 
+def test_a_longer_grace_promises_no_more_than_a_gang_that_failed_has_left(
+    watched: Watched, line: Line, attempt: AttemptFiles
+) -> None:
+    last = "[ $n -lt 2 ] || exit 0"
+    stays = f"trap 'n=$((n+1)); echo heard > {line}; {last}' TERM; n=0; echo ready > {line}; while :; do sleep 0.01; done"
+    watched.executor.start(launch_of(sh(stays), sh(f"while ! [ -e {attempt.directory}/go ]; do sleep 0.01; done; exit 3")))
+    assert line.hear() == "ready"
+    (attempt.directory / "go").touch()
+    assert line.hear() == "heard"
+    told = json.loads(attempt.warning.read_text())
+    watched.executor.stop(order(grace=HOUR_MS, why="drained: its host is to be repaired"))
+    assert line.hear() == "heard"
+    assert json.loads(attempt.warning.read_text()) == told, "it is still killed with the gang"
+    assert told["grace"] == 5_000
+    watched.ended()
+    assert "kill in 3600 s" not in watched.log(0, "stderr")
+
+
 def test_a_job_hears_nothing_of_what_is_sent_to_the_servers_terminal(watched: Watched, line: Line) -> None:
     watched.executor.start(launch_of(sh(f"echo $$ $PPID > {line}; sleep 1000")))
     leader, supervisor = (int(word) for word in line.hear().split())

@@ -90,8 +90,8 @@ class Supervisor:
         self._order: files.Order | None = None
         self._kill_at: int | None = None
         self._warned = False
-        self._announced: int | None = None
-        """``kill_at`` of the order that the warning file tells of."""
+        self._announced = NEVER
+        """``kill_at`` of what the warning file tells of; it only ever gets earlier."""
         self._gang_told = False
 
     def run(self) -> None:
@@ -232,7 +232,7 @@ class Supervisor:
             self._kill_by(now)
         elif self._order is not None:
             self._kill_by(self._order.kill_at)
-            self._obey(self._order, self._order.kill_at - now)
+            self._obey(self._order, now)
         elif not leaders_left:
             # What a finished job leaves behind has no claim on the GPUs any more.
             self._kill_by(now)
@@ -252,10 +252,12 @@ class Supervisor:
     def _kill_by(self, at: int) -> None:
         self._kill_at = at if self._kill_at is None else min(self._kill_at, at)
 
-    def _obey(self, order: files.Order, left: int) -> None:
-        """Pass the warning on, once, if ``left`` ms are left to heed it."""
-        if left > 0 and order.kill_at != self._announced:
-            self._announce(order, left)
+    def _obey(self, order: files.Order, now: int) -> None:
+        """Pass the warning on, once, if time is left to heed it: a gang that failed before may have less than ordered."""
+        kill_at = order.kill_at if self._kill_at is None else min(order.kill_at, self._kill_at)
+        left = kill_at - now
+        if left > 0 and kill_at < self._announced:
+            self._announce(replace(order, kill_at=kill_at), left)
         if self._warned:
             return
         self._warned = True
