@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from api_kit import Api, serving
+from sqlalchemy import event
 
 from tenure.core.model import Policy
 
@@ -98,6 +99,29 @@ def test_of_an_array_the_first_is_planned_and_all_are_counted(api: Api) -> None:
     said = plan_of(api, gpus=8, array="0-9%2", min_runtime="1h")
     assert (said["jobs"], said["throttle"], said["when"]) == (10, 2, "now")
     assert (said["charge"]["gpu_hours"], said["charge"]["total_gpu_hours"]) == (8.0, 80.0)
+
+
+def test_what_is_waited_for_is_looked_up_before_the_engine_has_to_wait(api: Api) -> None:
+    jobs = [api.submit(hold=True)["id"] for _ in range(6)]
+    array = api.submit(hold=True, array="0-5")["id"]
+    for job_id in jobs:
+        api.post(f"/v1/jobs/{job_id}/cancel")
+    api.post(f"/v1/arrays/{array}/cancel")
+    asked: list[tuple[str, bool]] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        asked.append((statement, api.engine._lock._is_owned()))  # type: ignore[attr-defined]
+
+    def asked_for(count: int) -> int:
+        asked.clear()
+        both = [name for i in range(count) for name in (jobs[i], f"{array}_{i}", array)]
+        assert plan_of(api, after_any=both, after_ok=both)["reason"]["code"] == "dependency_failed"
+        found = [inside for statement, inside in asked if statement.startswith("SELECT jobs.")]
+        assert found and not any(found)
+        return len(found)
+
+    event.listen(api.engine.store._engine, "before_cursor_execute", note)
+    assert asked_for(6) == asked_for(1)
 
 
 def test_a_hold_and_jobs_to_wait_for_keep_it_from_starting(api: Api) -> None:

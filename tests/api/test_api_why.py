@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from api_kit import Api
 
 from tenure.api.why_models import Why
 from tenure.client import Client
+from tenure.engine.past import Past
+from tenure.why import story
 
 
 def test_a_queued_job_is_explained_to_everybody_who_may_read(api: Api) -> None:
@@ -81,6 +84,28 @@ def test_held_and_ended_jobs_have_a_sentence_and_unknown_ones_a_problem(api: Api
     unknown = api.call("GET", "/v1/jobs/999999/why")
     assert unknown.status_code == 404 and unknown.json()["detail"] == "there is no job 999999"
     assert api.call("GET", f"/v1/jobs/{held['id']}/why", user=None).status_code == 401
+
+
+def test_while_others_look_at_the_past_the_rest_is_answered(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(story, "LONG", 0)
+    waited = api.submit(hold=True)
+    api.post(f"/v1/jobs/{waited['id']}/release", user="ann")
+    shown = api.reach(waited["id"], "running")
+    past: Past = api.app.state.past
+    address = f"/v1/jobs/{waited['id']}/why"
+    whole = api.get(address, params={"reasons": True})
+    (wait,) = (chapter for chapter in whole["story"] if chapter["kind"] == "waited")
+    assert wait["reason"]["code"] == "held_by_person"
+    with past._turn:  # somebody looks
+        monkeypatch.setattr("tenure.engine.past.PATIENCE_S", 0)
+        refused = api.call("GET", address, params={"at": shown["submitted_at"]})
+        assert refused.status_code == 503 and refused.headers["Retry-After"] == "2"
+        assert refused.headers["Content-Type"] == "application/problem+json"
+        assert "others are looking at the past" in refused.json()["detail"]
+        rest = api.get(address, params={"reasons": True})
+    assert [chapter["kind"] for chapter in rest["story"]] == [chapter["kind"] for chapter in whole["story"]]
+    assert next(chapter for chapter in rest["story"] if chapter["kind"] == "waited")["reason"] is None
+    assert api.get(address, params={"at": shown["submitted_at"]})["reason"]["code"] == "held_by_person"
 
 
 def test_the_client_has_it_with_its_types(api: Api) -> None:

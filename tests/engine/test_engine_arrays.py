@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from engine_kit import Rig, rig, spec
+from sqlalchemy import event
 
 from tenure import faults
 from tenure.core.events import CancelRequested, Held, Released
-from tenure.core.model import DAY, HOUR, Array
+from tenure.core.model import DAY, HOUR, After, Array, Broken
 from tenure.core.reasons import Reason, Refusal
 from tenure.engine.errors import Conflict
-from tenure.engine.wishes import Wish
+from tenure.engine.wishes import Lookup, Waits, Wish
 
 
 def array(bench: Rig, count: int, throttle: int = 0, **more: object) -> int:
@@ -29,6 +32,21 @@ def ok(job_id: int, index: int | None = None) -> Wish:
 
 def end(job_id: int, index: int | None = None) -> Wish:
     return Wish(job_id, index, False, "after_any")
+
+
+@contextmanager
+def queries(bench: Rig) -> Iterator[list[str]]:
+    """What the store is asked meanwhile."""
+    asked: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        asked.append(statement)
+
+    event.listen(bench.store._engine, "before_cursor_execute", note)
+    try:
+        yield asked
+    finally:
+        event.remove(bench.store._engine, "before_cursor_execute", note)
 
 
 def states(bench: Rig, first: int, count: int) -> str:
@@ -174,6 +192,46 @@ def test_waiting_for_what_there_is_not_is_refused(bench: Rig, wish: Wish, text: 
     with pytest.raises(Refusal, match=text) as refused:
         bench.engine.submit(spec(gpus=1), by="ann", after=[wish])
     assert refused.value.reason is Reason.UNKNOWN_JOB and bench.engine.last_seq == before
+
+
+def test_what_ends_between_the_look_and_the_request_is_looked_at_again(bench: Rig) -> None:
+    good, bad, lives = (bench.submit(gpus=1) for _ in range(3))
+    fine, broken = array(bench, 2), array(bench, 2)
+    wishes = [ok(good), ok(lives), end(bad), ok(fine), ok(fine, 1), end(broken), end(lives)]
+    late, vain, doomed = (Lookup(bench.store, more) for more in (wishes, [*wishes, ok(bad)], [*wishes, ok(broken)]))
+    known = Lookup(bench.store, wishes)
+    with bench.engine.view() as state, queries(bench) as asked:
+        assert [(wait.job_id, wait.whole) for wait in known.waits(state).after] == [
+            *((good, False), (lives, False), (bad, False), (fine, True), (fine + 1, False), (broken, True)),
+            (lives, False),
+        ]
+    assert not asked, "all live"
+    for job_id, code in ((good, 0), (bad, 1), (fine, 0), (fine + 1, 0), (broken, 0), (broken + 1, 1)):
+        bench.finish(job_id, code)
+    with bench.engine.view() as state:
+        left = (After(lives, False, True), After(lives, False, False))
+        assert late.waits(state) == Waits(left)
+        assert vain.waits(state) == Waits(left, Broken(str(bad), "failed"))
+        assert doomed.waits(state) == Waits(left, Broken(f"{broken}_1", "failed"))
+    again = Lookup(bench.store, [*wishes, ok(broken)])
+    with bench.engine.view() as state, queries(bench) as asked:
+        assert again.waits(state) == Waits(left, Broken(f"{broken}_1", "failed"))
+    assert not asked, "what has ended is known"
+
+
+def test_however_much_is_waited_for_few_questions_are_asked(bench: Rig) -> None:
+    jobs = [bench.submit(gpus=1) for _ in range(8)]
+    first = array(bench, 8)
+    for job_id in (*jobs, *range(first, first + 8)):
+        bench.finish(job_id)
+
+    def asked_for(count: int) -> int:
+        wishes = [wish for i in range(count) for wish in (ok(jobs[i]), end(first, i), ok(first, i), ok(first))]
+        with queries(bench) as asked:
+            bench.engine.submit(spec(gpus=1), by="ann", hold=True, after=wishes)
+        return len([text for text in asked if text.startswith("SELECT")])
+
+    assert asked_for(8) == asked_for(1)
 
 
 def test_the_history_of_an_array_goes_with_its_last_job(bench: Rig) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,8 +21,9 @@ from tenure.core.explain import why
 from tenure.core.lifecycle import JobState
 from tenure.core.model import HOUR, MINUTE, SECOND, Policy
 from tenure.core.reasons import Reason, Refusal
+from tenure.core.state import State
 from tenure.engine.clock import Anchor
-from tenure.engine.past import KEPT, Past
+from tenure.engine.past import KEPT, WAITING, Past
 from tenure.store import Store
 
 FOREVER = 1 << 60
@@ -169,7 +170,7 @@ def test_several_may_ask_at_once_while_the_engine_works(bench: Rig) -> None:
         bench.submit("lab/a", 1 + turn % 4, min_runtime=SECOND)
         record.note(SECOND)
     past = Past(bench.store)
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(1 + WAITING) as pool:
         found = {at: pool.submit(past.state_at, at, FOREVER) for at in record.seen for _ in range(3)}
         bench.submit("lab/b", 4)
         assert {at: saved(state.result()) for at, state in found.items()} == record.seen
@@ -229,3 +230,22 @@ def test_who_waits_too_long_for_anothers_look_is_told(bench: Rig, monkeypatch: p
     assert past.state_at(at, FOREVER, another).now == at
     assert refused and "one can at a time" in str(refused[0])
     assert past.state_at(at, FOREVER).now == at, "the next one may"
+
+
+def test_when_some_wait_already_others_are_told_at_once(bench: Rig) -> None:
+    bench.submit("lab/a")
+    past, at = Past(bench.store), bench.engine.now()
+
+    def another(done: int, _total: int) -> None:
+        if done > 1:
+            return
+        found.extend(pool.submit(past.state_at, at, FOREVER) for _ in range(WAITING + 3))
+        told = [found.pop(found.index(next(as_completed(found)))) for _ in range(3)]  # the others cannot end yet
+        assert all("one can at a time" in str(each.exception()) for each in told)
+        assert not any(each.done() for each in found)
+
+    found: list[Future[State]] = []
+    with ThreadPoolExecutor(WAITING + 3) as pool:
+        assert past.state_at(at, FOREVER, another).now == at
+        assert [each.result().now for each in found] == [at] * WAITING
+    assert past.state_at(at, FOREVER).now == at

@@ -112,7 +112,7 @@ class Play:
         spec = self.world.spec(job.budget, **job.spec)
         admission.check_job(self.world.state, spec)
         array = units.parse_array(job.array) if job.array else None
-        waits = wishes.resolve(self.world.state, self.store, self._wishes(job))
+        waits = wishes.Lookup(self.store, self._wishes(job)).waits(self.world.state)
         event = self.world.queue_spec(spec, job.hold, array, waits.after)
         if array is None:
             self.jobs[name] = first

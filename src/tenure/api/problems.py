@@ -136,7 +136,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(NotFound, _not_found)
     app.add_exception_handler(Conflict, _conflict)
     app.add_exception_handler(EngineStopped, _stopped)
-    app.add_exception_handler(TimeoutError, _stopped)
+    app.add_exception_handler(TimeoutError, _busy)
     app.add_exception_handler(ConfigError, _config)
     app.add_exception_handler(UnitError, _unit)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -175,7 +175,15 @@ def _conflict(_request: Request, error: Exception) -> Response:
 
 
 def _stopped(_request: Request, _error: Exception) -> Response:
-    detail = "the scheduler is stopping, starting or very busy; try again in a moment"
+    return _unavailable("the scheduler is stopping, starting or very busy; try again in a moment")
+
+
+def _busy(request: Request, error: Exception) -> Response:
+    """Who waited in vain says for what, if it is one of ours."""
+    return _unavailable(str(error)) if str(error) else _stopped(request, error)
+
+
+def _unavailable(detail: str) -> Response:
     return response(problem(503, detail, "unavailable"), {"Retry-After": "2"})
 
 

@@ -15,7 +15,7 @@ from tenure.core.state import State
 from tenure.engine import requests, surroundings
 from tenure.engine.loop import Loop, StepReport
 from tenure.engine.requests import ArrayChange, Asked
-from tenure.engine.wishes import Wish, resolve
+from tenure.engine.wishes import Lookup, Wish
 
 __all__ = ["AppliedChange", "Engine", "StepReport"]
 
@@ -55,6 +55,7 @@ class Engine(Loop):
         there is no such job to wait for.
         """
         answer: list[tuple[int, bool]] = []
+        lookup = Lookup(self.store, after)
 
         def request(state: State, now: int) -> Asked:
             # Decided in the engine's thread, so that neither ids nor keys are ever given twice.
@@ -62,7 +63,7 @@ class Engine(Loop):
             if known is not None:
                 answer.append((known.id, False))
                 return Asked([])
-            waits = resolve(state, self.store, after)
+            waits = lookup.waits(state)
             held = by if hold else ""
             asked = requests.submit(self._next_job, spec, client_key or "", held, array, waits)(state, now)
             answer.append((self._next_job, True))

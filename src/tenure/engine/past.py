@@ -5,7 +5,8 @@ from __future__ import annotations
 import pickle
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import heapify
 
@@ -23,6 +24,8 @@ KEPT = 4
 """States that are kept, so that to look around a moment costs little."""
 PATIENCE_S = 20.0
 """How long one waits for another's look at the past."""
+WAITING = 2
+"""So many may wait, each in a thread of the server's; more are told at once that it is busy."""
 DECIDED = frozenset({Due.START_TIMEOUT, Due.TIMEOUT, Due.RELEASE_BY})
 """Due times from which something follows that is recorded; but see ``_recorded``."""
 
@@ -44,6 +47,7 @@ class Past:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._turn = threading.Lock()
+        self._room = threading.Semaphore(1 + WAITING)
         self._known: OrderedDict[int, _Known] = OrderedDict()
         """Batch -> the state after it. The last used comes last."""
 
@@ -51,17 +55,13 @@ class Past:
         """The state at ``at`` ms, to look at: after the last batch of then or before, with the time that passed since.
 
         ``now``: engine time. Raises Refusal for a moment that has not come, or that is before the kept log, and
-        TimeoutError when others have been looking at the past for ``PATIENCE_S``.
+        TimeoutError when others have been looking at the past for ``PATIENCE_S``, and at once when ``WAITING`` wait.
         """
         if at > now:
             fix = f"that has not come yet: it is {units.format_time(now)}; leave it out for the present"
             raise _refused(at, fix)
-        if not self._turn.acquire(timeout=PATIENCE_S):
-            raise TimeoutError("others are looking at the past; one can at a time")
-        try:
+        with _entered(self._room, None), _entered(self._turn, PATIENCE_S):
             state = self._read(at, progress or _quiet)
-        finally:
-            self._turn.release()
         let_time_pass(state, at)
         return state
 
@@ -126,6 +126,18 @@ class Past:
         if kept is None:
             return _refused(at, "no history is kept that reaches back to then; leave it out for the present")
         return _refused(at, f"history is kept from {units.format_time(kept)} on: ask for a moment since then")
+
+
+@contextmanager
+def _entered(door: threading.Lock | threading.Semaphore, patience_s: float | None) -> Iterator[None]:
+    """Hold it in the block. Raises TimeoutError when it is not free in time; None: at once."""
+    free = door.acquire(blocking=False) if patience_s is None else door.acquire(timeout=patience_s)
+    if not free:
+        raise TimeoutError("others are looking at the past, and one can at a time; try again in a moment")
+    try:
+        yield
+    finally:
+        door.release()
 
 
 def let_time_pass(state: State, at: int) -> None:

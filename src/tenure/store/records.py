@@ -82,12 +82,26 @@ class Records(Database):
         query = select(table.c.state, func.count()).where(table.c.array_id == array_id).group_by(table.c.state)
         return dict(sorted((state, count) for state, count in self._all(query)))
 
+    def arrays_of(self, ids: Collection[int]) -> dict[int, ArrayRow]:
+        """Those of these ids that are arrays'; see ``array``."""
+        numbers, table, found = sorted(ids), schema.arrays, dict[int, ArrayRow]()
+        for at in range(0, len(numbers), _IDS_AT_ONCE):
+            rows = self._all(columns_of(ArrayRow, table).where(table.c.id.in_(numbers[at : at + _IDS_AT_ONCE])))
+            found |= {row.id: ArrayRow(*row) for row in rows}
+        return found
+
     def first_in_array(self, array_id: int, *, without: str = "") -> JobRow | None:
         """The job with the lowest index that is in another state than ``without``; None for none."""
-        table = schema.jobs
-        found = _jobs().where(table.c.array_id == array_id, table.c.state != without).order_by(table.c.id).limit(1)
-        rows = self._all(found)
-        return JobRow(*rows[0]) if rows else None
+        return self.first_in_arrays([array_id], without=without).get(array_id)
+
+    def first_in_arrays(self, ids: Collection[int], *, without: str = "") -> dict[int, JobRow]:
+        """The same for several arrays, by array."""
+        numbers, table, firsts = sorted(ids), schema.jobs, set[int]()
+        for at in range(0, len(numbers), _IDS_AT_ONCE):
+            some = table.c.array_id.in_(numbers[at : at + _IDS_AT_ONCE]), table.c.state != without
+            rows = self._all(select(func.min(table.c.id).label("first")).where(*some).group_by(table.c.array_id))
+            firsts |= {row.first for row in rows}
+        return {row.array_id: row for row in self.jobs_of(firsts).values() if row.array_id is not None}
 
     def max_job_id(self) -> int:
         """The highest job id ever written, 0 for none; compaction does not lower it."""

@@ -11,7 +11,7 @@ from tenure.api.plan_views import plan_view
 from tenure.api.requests import JobRequest
 from tenure.api.routes.jobs import owner_of, wishes_of
 from tenure.api.submission import complete
-from tenure.engine.wishes import resolve
+from tenure.engine.wishes import Lookup
 from tenure.why.mistakes import warnings
 from tenure.why.plan import planned
 
@@ -29,9 +29,10 @@ def plan(body: JobRequest, request: Request, engine: Server, user: Caller) -> Pl
     owner = owner_of(body, user)
     array = units.parse_array(body.array) if body.array is not None else None
     past = engine.store.past_runs(owner)
+    lookup = Lookup(engine.store, wishes_of(body))
     with engine.view() as state:
         completed = complete(body, state, owner)
-        waits = resolve(state, engine.store, wishes_of(body))
+        waits = lookup.waits(state)
         found = planned(
             state,
             completed.spec,

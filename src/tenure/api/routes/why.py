@@ -82,19 +82,26 @@ def _answer(state: State, job_id: int) -> tuple[Answer | None, tuple[Option, ...
     return (answer(state, job), help_for(state, job)) if job is not None else (None, ())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Asking:
     """The reason of a job at past moments, from the log."""
 
     past: Past
     job_id: int
     now: int
+    busy: bool = False
+    """Others look at the past: this is asked no more."""
 
     def __call__(self, at: int) -> Because | None:
-        """None when the log does not reach back to then."""
+        """None when the log does not reach back to then, and while others look: the rest of the answer is there."""
+        if self.busy:
+            return None
         try:
             state = self.past.state_at(at, self.now)
         except Refusal:
+            return None
+        except TimeoutError:
+            self.busy = True
             return None
         job = state.jobs.get(self.job_id)
         return explain.why(state, job) if job is not None else None
