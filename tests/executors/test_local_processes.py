@@ -131,8 +131,12 @@ def test_a_longer_grace_promises_no_more_than_a_gang_that_failed_has_left(
     watched: Watched, line: Line, attempt: AttemptFiles
 ) -> None:
     last = "[ $n -lt 2 ] || exit 0"
-    stays = f"trap 'n=$((n+1)); echo heard > {line}; {last}' TERM; n=0; echo ready > {line}; while :; do sleep 0.01; done"
-    watched.executor.start(launch_of(sh(stays), sh(f"while ! [ -e {attempt.directory}/go ]; do sleep 0.01; done; exit 3")))
+    stays = (
+        f"trap 'n=$((n+1)); echo heard > {line}; {last}' TERM; n=0; echo ready > {line}; while :; do sleep 0.01; done"
+    )
+    watched.executor.start(
+        launch_of(sh(stays), sh(f"while ! [ -e {attempt.directory}/go ]; do sleep 0.01; done; exit 3"))
+    )
     assert line.hear() == "ready"
     (attempt.directory / "go").touch()
     assert line.hear() == "heard"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -113,26 +114,35 @@ def test_who_has_all_cpus_has_the_host() -> None:
     assert (said.gpus, said.cpus) == (8, 62_000)
 
 
+IDLE = NODE.format(name="n1", state="IDLE").replace("CPUAlloc=7", "CPUAlloc=0").replace("AllocMem=4096", "AllocMem=0")
+"""Real output of slurmctld 22.05.8 that had lost count; Tenure's job waited for ``Resources`` there for ever."""
+
+
+class Told:
+    """A watch over what ``scontrol`` and ``squeue`` are made to say. ``others``: which jobs are not Tenure's."""
+
+    def __init__(self, folder: Path, others: Callable[[Sequence[Occupant]], list[Occupant]] = list) -> None:
+        self._folder = folder
+        for program in ("scontrol", "squeue"):
+            (folder / program).write_text(f"#!/bin/sh\nexec cat {folder}/{program}.said\n")
+            (folder / program).chmod(0o755)
+        self.jobs("")
+        self._watch = HostWatch(Commands(folder), folder, "gpu", others)
+
+    def jobs(self, text: str) -> None:
+        (self._folder / "squeue.said").write_text(text)
+
+    def healths(self, nodes: str) -> list[tuple[Health, str]]:
+        (self._folder / "scontrol.said").write_text(nodes + "\n")
+        self._watch.open(lambda: None)
+        self._watch.close()
+        return [(one.health, one.why) for one in self._watch.conditions()]
+
+
 def test_gpus_that_slurm_counts_as_used_by_nobody_are_gone_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Real output of slurmctld 22.05.8 that had lost count; Tenure's job waited for ``Resources`` there for ever."""
-    idle = (
-        NODE.format(name="n1", state="IDLE").replace("CPUAlloc=7", "CPUAlloc=0").replace("AllocMem=4096", "AllocMem=0")
-    )
-    said = tmp_path / "said"
-    scontrol = tmp_path / "scontrol"
-    scontrol.write_text(f"#!/bin/sh\nexec cat {said}\n")
-    scontrol.chmod(0o755)
-    (tmp_path / "squeue").symlink_to("/bin/true")
-    watch = HostWatch(Commands(tmp_path), tmp_path, "gpu", list)
-
-    def healths(text: str) -> list[tuple[Health, str]]:
-        said.write_text(text + "\n")
-        watch.open(lambda: None)
-        watch.close()
-        return [(one.health, one.why) for one in watch.conditions()]
-
+    healths, idle = Told(tmp_path).healths, IDLE
     assert healths(idle) == [(FIT, "")]  # it may have ended this moment
     monkeypatch.setattr(hosts, "LEAK_MS", 0)
     why = "slurmctld counts 2 GPUs as used that no job has: scontrol reconfigure puts that right"
@@ -140,3 +150,14 @@ def test_gpus_that_slurm_counts_as_used_by_nobody_are_gone_after_a_while(
     assert healths(idle.replace("State=IDLE", "State=IDLE+COMPLETING")) == [(FIT, "")]
     assert healths(NODE.format(name="n1", state="MIXED")) == [(FIT, "")]
     assert healths(idle.replace("gpu:a100:2(IDX:0,3)", "gpu:0")) == [(FIT, "")]
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_a_suspended_job_has_its_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: bool) -> None:
+    """Where memory is not counted nothing else of it is."""
+    monkeypatch.setattr(hosts, "LEAK_MS", 0)
+    told = Told(tmp_path, (lambda _: []) if ours else list)
+    told.jobs("12|1800000000|1000|eve|n[1-2]|\n")
+    assert told.healths(IDLE) == [(FIT, "")]
+    told.jobs("12|1800000000|1000|eve|n2|\n")
+    assert [health for health, _ in told.healths(IDLE)] == [GONE]

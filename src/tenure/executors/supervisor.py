@@ -253,7 +253,7 @@ class Supervisor:
         self._kill_at = at if self._kill_at is None else min(self._kill_at, at)
 
     def _obey(self, order: files.Order, now: int) -> None:
-        """Pass the warning on, once, if time is left to heed it: a gang that failed before may have less than ordered."""
+        """Pass the warning on, once, if time is left to heed it: after a gang's failure less than was ordered."""
         kill_at = order.kill_at if self._kill_at is None else min(order.kill_at, self._kill_at)
         left = kill_at - now
         if left > 0 and kill_at < self._announced:

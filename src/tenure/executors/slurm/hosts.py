@@ -137,24 +137,32 @@ class HostWatch:
         }
 
     def _conditions_of(self, found: dict[str, Machine]) -> tuple[HostCondition, ...]:
+        used = any(amount for machine in found.values() for amount in machine.used)
+        jobs = self._occupants(found.keys()) if used else []
         others: dict[str, list[Occupant]] = {}
-        if any(used for machine in found.values() for used in machine.used):
-            for one in self._others(found.keys()):
-                for node in one.nodes:
-                    others.setdefault(node, []).append(one)
+        for one in self._others(jobs):
+            for node in one.nodes:
+                others.setdefault(node, []).append(one)
         now = procs.boottime_ms()
-        self._leaks = {name: self._leaks.get(name, now) for name, machine in found.items() if machine.leaks}
+        # A job that is suspended has GPUs without a CPU, and its memory may not be counted at all.
+        occupied = {node for one in jobs for node in one.nodes}
+        leaking = [name for name, machine in found.items() if machine.leaks and name not in occupied]
+        self._leaks = {name: self._leaks.get(name, now) for name in leaking}
         leaked = {name for name, since in self._leaks.items() if now - since >= LEAK_MS}
         return tuple(
             machines.condition_of(machine, others.get(name, ()), self._holdings, name in leaked)
             for name, machine in found.items()
         )
 
-    def _others(self, nodes: Set[str]) -> list[Occupant]:
-        """Jobs on these nodes that are not Tenure's, and what they hold. Raises CommandFailed."""
+    def _occupants(self, nodes: Set[str]) -> list[Occupant]:
+        """All jobs on these nodes, Tenure's too. Raises CommandFailed."""
         listing = ("squeue", "-h", "-a", "-t", machines.OCCUPYING, "-o", machines.JOBS_FORMAT)
         jobs = machines.parse_occupants(self._commands.run(*listing))
-        others = self._not_ours([one for one in jobs if nodes & set(one.nodes)])
+        return [one for one in jobs if nodes & set(one.nodes)]
+
+    def _others(self, jobs: Sequence[Occupant]) -> list[Occupant]:
+        """Those of these jobs that are not Tenure's, with what they hold looked up. Raises CommandFailed."""
+        others = self._not_ours(jobs)
         new = [one for one in others if one.key not in self._holdings]
         if new:
             some = (str(new[0].key[0]),) if len(new) == 1 else ()

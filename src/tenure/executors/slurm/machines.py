@@ -82,7 +82,7 @@ class Machine:
 
     @property
     def leaks(self) -> bool:
-        """GPUs count as used while no job has anything there: every job takes a CPU.
+        """GPUs count as used, and nothing else does. Unless a job is there (suspended, it has no CPU): by nobody.
 
         Rarely, slurmctld 22.05 forgets to free those of a job that was run again (``dealloc of node ... bad
         node_offset`` in its log), and starts nothing there any more.

@@ -27,7 +27,7 @@ OVERDUE_MS = 5_000
 LOCK_PATIENCE_MS = 60_000
 """Slurm has given a node up. So long a lock of its supervisor still counts, as that of a process that goes on."""
 TRIES = 3
-"""A job that ends in Slurm without its script having begun is tried so often."""
+"""A job that ends in Slurm without its script having begun is tried so often, and so is whether it may come back."""
 Writing = Callable[[], AbstractContextManager[object]]
 """A block in which files may be written."""
 
@@ -46,6 +46,7 @@ class PartRun:
         self._directory = directory
         self._released = False
         self._requeue_allowed = False
+        self._requeue_tries = 0
         self._cancelled = False
         self._over_since: int | None = None
         self._tries = 0
@@ -128,11 +129,17 @@ class PartRun:
 
     @property
     def leaves(self) -> int | None:
-        """Slurm's id of its job, when that runs and may not be queued again yet; None otherwise."""
-        return self.job.id if self.job is not None and self.job.live and not self._requeue_allowed else None
+        """Slurm's id of its job, when that runs, may not be queued again yet, and is not given up; None otherwise."""
+        done = self._requeue_allowed or self._requeue_tries >= TRIES
+        return self.job.id if self.job is not None and self.job.live and not done else None
 
     def comes_back(self) -> None:
+        """Slurm has been told that it may be queued again."""
         self._requeue_allowed = True
+
+    def stays_out(self) -> None:
+        """Slurm could not be told so, this time."""
+        self._requeue_tries += 1
 
     def _finish(self, job: SlurmJob | None, writing: Writing) -> None:
         """Slurm's job is over: so are its nodes, once no supervisor can go on anywhere."""

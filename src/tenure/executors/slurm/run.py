@@ -188,12 +188,20 @@ class Run:
 
 
 def expect_back(steering: Steering, runs: Iterable[Run]) -> None:
-    """Before they have ended, and all with one command: afterwards Slurm would not take them back under their ids."""
+    """Before they have ended, and all with one command: afterwards Slurm would not take them back under their ids.
+
+    What fails is tried again at the next turn, a few times.
+    """
     leaving = {part.leaves: part for run in runs for part in run.leaving() if part.leaves is not None}
-    for part in leaving.values():
-        part.comes_back()
-    if leaving:
-        try:
-            steering.allow_requeue(leaving)
-        except CommandFailed as error:
-            log.warning("slurm_job_not_kept", slurm_jobs=sorted(leaving), error=str(error))
+    if not leaving:
+        return
+    try:
+        steering.allow_requeue(leaving)
+    except CommandFailed as error:
+        for part in leaving.values():
+            part.stays_out()
+        again = sorted(number for number, part in leaving.items() if part.leaves is not None)
+        log.warning("slurm_job_not_kept", slurm_jobs=sorted(leaving), again=again, error=str(error))
+    else:
+        for part in leaving.values():
+            part.comes_back()
