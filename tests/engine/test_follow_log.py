@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from engine_kit import Rig, saved
 
-from tenure.core.model import HOUR, MINUTE
+from tenure.core.model import HOUR, MINUTE, SECOND
+from tenure.engine.clock import Clock
 from tenure.forecast.estimator import Estimator
 from tenure.forecast.follow import Follower
 
@@ -82,3 +85,45 @@ def test_who_starts_while_it_looks_is_noted(bench: Rig) -> None:
     estimator.follow()
     newest = bench.store.newest_estimate(waits)
     assert newest is not None and newest.started_at == bench.row(waits).first_start_at
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_an_estimate_made_before_a_start_was_committed_and_after_its_time_is_not_left_open(
+    bench: Rig, *, killed: bool
+) -> None:
+    """The time of a step is that of its begin: here an estimator that is a second ahead reads just before it ends."""
+    first = [bench.submit(user=name) for name in ("ann", "bob")]
+    waits = bench.submit(user="cy")
+
+    def ahead(*anchor: Any) -> Clock:
+        clock = bench.hands.clock(*anchor)
+        clock.last += SECOND
+        return clock
+
+    estimator = Estimator(bench.store, 60, ahead)
+    assert estimator.round() == 1
+    bench.finish(first[0])
+    made, started = bench.store.newest_estimate(waits), bench.row(waits).first_start_at
+    assert made is not None and started is not None and made.made_at > started
+    if killed:
+        Estimator(bench.store, 60, bench.hands.clock)
+    else:
+        estimator.follow()
+    assert bench.store.open_estimates() == []
+
+
+def test_what_says_nearly_the_same_is_not_written_again(bench: Rig) -> None:
+    for _ in range(16):
+        waits = bench.submit(min_runtime=8 * HOUR)
+    estimator = Estimator(bench.store, 60, bench.hands.clock)
+    estimator.round()
+    told = bench.store.newest_estimate(waits)
+    assert told is not None and told.likely is None  # not in the days that it looks at
+    bench.advance(MINUTE)
+    assert estimator.round() == 14 and bench.store.newest_estimate(waits) == told
+    bench.advance(HOUR)
+    estimator.round()  # the wait has doubled, so it counts as one more
+    assert [row.made_at for row in bench.store.open_estimates() if row.job_id == waits] == [
+        told.made_at,
+        bench.engine.now(),
+    ]

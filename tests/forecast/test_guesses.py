@@ -7,7 +7,7 @@ from random import Random
 from support.world import World
 from tenure.core.model import DAY, HOUR, MINUTE, Contract, JobSpec, Role
 from tenure.forecast.guesses import ENOUGH, Guesses
-from tenure.forecast.past import Past
+from tenure.forecast.past import KEPT, Past
 from tenure.forecast.sorts import SIZE_CLASSES, size_class, sorts_of, stem
 
 
@@ -84,3 +84,20 @@ def test_people_do_in_the_next_days_what_they_did_at_that_time_of_the_day() -> N
     assert set(his) <= {5 * HOUR, DAY + 5 * HOUR}
     assert not Guesses(world.state, past, now).scenario("3", now + DAY, arrivals=False).arrivals
     assert not Guesses(world.state, Past(), now).scenario("3", now + DAY).arrivals
+
+
+def test_names_that_were_used_long_ago_are_forgotten_with_all_that_belongs_to_them() -> None:
+    past, now = Past(), 100 * DAY
+    for number in range(200):
+        past.submitted(now - 50 * DAY, number, spec(name=f"try-{number}-of-many"))
+        ran(past, spec(name=f"try-{number}-of-many"), 5, at=now - 50 * DAY, first=number)
+    past.submitted(now - 50 * DAY, 200, spec(name="late in the list"))
+    past.submitted(now - DAY, 1000, spec(name="new"))
+    ran(past, spec(name="new"), 7, at=now - DAY, first=1000)
+    ran(past, spec(name="late in the list"), 9, at=now - 40 * DAY, first=200)  # as it may be in a history
+    past.forget(now)
+    assert {run for runs in past.runs.values() for run in runs} == {(now - DAY, 7 * MINUTE, True)}
+    assert set(past.runs) == set(sorts_of(spec(name="new")))
+    assert not past.ran and [*past.total] == [sent.job_id for sent in past.sent] == [1000]
+    past.forget(now + KEPT)
+    assert not past.runs and not past.total and not past.sent

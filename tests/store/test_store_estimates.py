@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from store_makers import DAY, NOW
+import pytest
+from store_makers import DAY, NOW, batch, job, lead
 
+from support.pauses import TOOK, pauses
 from tenure.store import EstimateRow, Store
 
 HOUR = 3_600_000
@@ -40,13 +42,14 @@ def test_one_takes_the_place_of_another(store: Store) -> None:
 
 
 def test_a_start_settles_those_from_before_and_an_end_drops_the_open_ones(store: Store) -> None:
-    rows = [estimate(1), estimate(1, NOW + 10), estimate(1, NOW + 30), estimate(2)]
+    rows = [estimate(1), estimate(1, NOW + 10), estimate(2)]
     store.write_estimates((row, None) for row in rows)
     store.estimates_came_true([(1, NOW + 20), (3, NOW)])
     assert store.past_estimates(NOW, NOW + 99, "small", 10, started=True) == [
         estimate(1, started_at=NOW + 20),
         estimate(1, NOW + 10, started_at=NOW + 20),
     ]
+    store.write_estimates([(estimate(1, NOW + 30), None)])
     store.estimates_came_true([(1, NOW + 40)])
     newest = store.newest_estimate(1)
     assert newest is not None and newest.started_at == NOW + 40
@@ -55,10 +58,39 @@ def test_a_start_settles_those_from_before_and_an_end_drops_the_open_ones(store:
     assert store.open_estimates() == []
 
 
+def test_what_was_estimated_after_a_start_that_nobody_saw_yet_goes(store: Store) -> None:
+    """A step has its own time and is there only with its commit: whoever reads in between knows nothing of it."""
+    store.write_estimates([(estimate(1), None), (estimate(1, NOW + 30), None), (estimate(2, NOW + 30), None)])
+    store.estimates_came_true([(1, NOW + 29), (2, NOW + 29)])
+    assert store.open_estimates() == []
+    assert store.past_estimates(0, NOW + 99, "small", 10) == [estimate(1, started_at=NOW + 29)]
+
+
+def test_whoever_else_writes_gets_a_turn_after_each_transaction(
+    store: Store, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pauses(store, url, monkeypatch) as during:
+        store.write_estimates((estimate(job), None) for job in range(450))
+        assert during.take() == ["commit", TOOK] * 3
+        store.estimates_came_true([(job, NOW + 1) for job in range(210)])
+        assert during.take() == ["commit", TOOK] * 2
+        store.drop_estimates(range(210, 450))
+        assert during.take() == ["commit", TOOK] * 2
+
+
 def test_past_ones_are_the_newest_of_a_class_and_a_time(store: Store) -> None:
     rows = [estimate(job, NOW + job, size_class="large" if job == 5 else "small") for job in range(10)]
     store.write_estimates((row, None) for row in rows)
     assert [row.job_id for row in store.past_estimates(NOW + 2, NOW + 8, "small", 4)] == [3, 4, 6, 7]
+
+
+def test_who_is_late_is_found_once_by_whoever_asks_from_where_they_stopped(store: Store) -> None:
+    lead(store, 0)
+    store.write(batch(1), jobs=[job(number) for number in range(1, 6)])
+    store.write_estimates((estimate(number, high=NOW + number), None) for number in range(1, 6))
+    assert store.overdue_estimates(NOW + 2) == [(1, NOW + 1)]
+    assert store.overdue_estimates(NOW + 5, since=NOW + 2) == [(2, NOW + 2), (3, NOW + 3), (4, NOW + 4)]
+    assert store.overdue_estimates(NOW + 5, since=NOW + 5) == []
 
 
 def test_what_is_old_is_taken_away(store: Store) -> None:

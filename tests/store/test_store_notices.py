@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 from store_makers import NOW, batch, lead
 
+from support.pauses import TOOK, pauses
+from tenure import faults
 from tenure.store import AuditRow, NoticePersonRow, NoticeRow, StaleLeader, Store
 
 PERSON = NoticePersonRow("ann", "ann@lab.example", "", "", '["failed"]', "[]", 0, "", "UTC", 1, 1)
@@ -70,6 +72,55 @@ def test_timers_come_true_or_are_taken_back(store: Store, epoch: int) -> None:
     assert keys(store) == ["t8"] and store.notice_log("ann")[0].due_at == NOW + 50
     store.tell(epoch, 3, over=[("waits_longer", 8)])
     assert keys(store) == ["t8"]  # it has come true
+
+
+def timers(store: Store, count: int) -> list[int]:
+    """Ids of so many timers of as many jobs, due one after the other."""
+    made = notice("", kind="waits_longer", state="timer")
+    rows = [replace(made, key=f"t{job}", job_id=job, due_at=NOW + job) for job in range(count)]
+    return store.add_notices(rows)
+
+
+def test_very_many_come_true_in_pieces_that_let_others_write(
+    store: Store, epoch: int, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = timers(store, 1100)
+    with pauses(store, url, monkeypatch) as during:
+        store.fire(epoch, {number: NOW + 5000 if number % 2 else None for number in ids})
+        assert during.take() == ["commit", TOOK] * 3
+    assert store.due_timers(NOW + 9000) == []
+    due = [(row.id, row.job_id, row.due_at) for row in reversed(store.notice_log("ann", 2000))]
+    assert due == [(number, job, NOW + (5000 if number % 2 else job)) for job, number in enumerate(ids)]
+
+
+def test_very_many_are_told_and_taken_back_in_pieces_and_the_position_moves_with_the_last(
+    store: Store, epoch: int, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers(store, 1100)
+    store.tell(epoch, 1)
+    over = [("waits_longer", job) for job in range(700)] + [("exposed", job) for job in range(700, 1100)]
+    with pauses(store, url, monkeypatch) as during:
+        store.tell(epoch, 2, [notice(str(number)) for number in range(150)], over, {"fact": "x"})
+        assert during.take() == ["commit", TOOK] * 3
+    assert store.open_timers() == {("waits_longer", job) for job in range(700, 1100)}
+    assert store.open_timers_of([699, 700, 701]) == {("waits_longer", 700), ("waits_longer", 701)}
+    assert len(keys(store)) == 100 and store.notices_waiting() == 150
+
+    class Killed(BaseException):
+        pass
+
+    def killed(_name: str) -> None:
+        assert store.notice_position() == 2 and store.meta("fact") == "x"
+        raise Killed
+
+    new = [notice(f"new {number}") for number in range(700)]
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "point", lambda name: killed(name) if name == "notice.told" else None)
+        with pytest.raises(Killed):
+            store.tell(epoch, 3, new, facts={"fact": "y"})
+    assert 150 < store.notices_waiting() < 850 and store.notice_position() == 2
+    store.tell(epoch, 3, new, facts={"fact": "y"})
+    assert store.notices_waiting() == 850 and store.notice_position() == 3 and store.meta("fact") == "y"
 
 
 def test_a_message_is_all_that_is_due_and_stays_what_it_is(store: Store, epoch: int) -> None:

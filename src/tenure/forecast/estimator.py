@@ -29,17 +29,19 @@ HORIZON = 2 * DAY
 SCENARIOS = 16
 LEAST_SCENARIOS = 4
 """Each may cost a part of the whole that lets so many be run."""
+_SAME_PART = 20
+"""An end of a range that moved by no more than such a part of what it is away is where it was."""
 _JUDGED_AT_MOST = 500
 """Past estimates of each size class that new ones are widened by, the newest."""
 
 
 def waiting(state: State) -> list[Job]:
     """Jobs that could start by themselves: queued or claiming, and held by nobody."""
-    return [
-        job
-        for job in state.jobs.values()
-        if not job.held_by and (job.attempt is None or job.attempt.started_at is None)
-    ]
+    return [job for job in state.jobs.values() if not job.held_by and not _holds_gpus(job)]
+
+
+def _holds_gpus(job: Job) -> bool:
+    return job.attempt is not None and job.attempt.started_at is not None
 
 
 def foresee(
@@ -71,12 +73,25 @@ def foresee(
     return {job_id: base(found, reached, now) for job_id, found in starts.items()}
 
 
+def alike(new: Range, old: Range, now: int) -> bool:
+    """Whether each end is where it was, but for a small part of what it is away. What may start may start."""
+
+    def near(new: int | None, old: int | None) -> bool:
+        if new is None or old is None:
+            return new is old
+        return abs(new - max(old, now)) * _SAME_PART <= new - now
+
+    pairs = ((new.low, old.low), (new.likely, old.likely), (new.high, old.high), (new.until, old.until))
+    return all(near(*pair) for pair in pairs)
+
+
 @dataclass(slots=True)
 class _Told:
-    """What has been written of a job that waits: when its newest estimate was made, and the newest that stays."""
+    """What was written of a job that waits: its newest estimate, when it was made, and when the newest that stays."""
 
     newest: int
     stays: int
+    said: Range
 
 
 class Estimator:
@@ -106,14 +121,19 @@ class Estimator:
             return 0
         known = Calibration(self._judged(now), now)
         specs = {job_id: state.jobs[job_id].spec for job_id in found}
-        self.store.write_estimates([self._row(job_id, specs[job_id], raw, known, now) for job_id, raw in found.items()])
+        rows = (self._row(job_id, specs[job_id], raw, known, now) for job_id, raw in found.items())
+        self.store.write_estimates(row for row in rows if row is not None)
         return len(found)
 
     def _row(
         self, job_id: int, spec: JobSpec, raw: Range, known: Calibration, now: int
-    ) -> tuple[EstimateRow, int | None]:
-        """The row to write, and when the one that it replaces was made."""
+    ) -> tuple[EstimateRow, int | None] | None:
+        """The row to write, and when the one that it replaces was made. None: what is there says nearly the same."""
         told = known.widened(raw, now, name := size_class(spec))
+        before, stays = self._told.get(job_id), self._stays(job_id, now)
+        if before is not None and not stays and alike(told, before.said, now):
+            return None
+        self._told[job_id] = _Told(now, now if before is None or stays else before.stays, told)
         row = EstimateRow(
             job_id=job_id,
             made_at=now,
@@ -127,20 +147,12 @@ class Estimator:
             raw_high=raw.high,
             percent=COVERAGE_PERCENT,
         )
-        return row, self._replaced(job_id, now)
+        return row, before.newest if before is not None and before.newest != before.stays else None
 
-    def _replaced(self, job_id: int, now: int) -> int | None:
+    def _stays(self, job_id: int, now: int) -> bool:
         """The first estimate stays, and then one each time the wait has doubled: those are judged later."""
-        before = self._told.get(job_id)
-        if before is None:
-            self._told[job_id] = _Told(now, now)
-            return None
-        replaced = before.newest if before.newest != before.stays else None
-        queued_at = self.follower.state.jobs[job_id].queued_at
-        if now - queued_at >= 2 * max(before.stays - queued_at, 0) + _FIRST:
-            before.stays = now
-        before.newest = now
-        return replaced
+        before, queued_at = self._told.get(job_id), self.follower.state.jobs[job_id].queued_at
+        return before is None or now - queued_at >= 2 * max(before.stays - queued_at, 0) + _FIRST
 
     def _judged(self, now: int) -> Iterable[Judged]:
         for name in SIZE_CLASSES:
@@ -160,16 +172,21 @@ class Estimator:
         """Go on with what an earlier process has told, and note what happened since it ended."""
         jobs: dict[int, _Told] = {}
         for row in self.store.open_estimates():
-            told = jobs.setdefault(row.job_id, _Told(row.made_at, row.made_at))
-            told.newest = row.made_at
+            said = Range(row.low, row.likely, row.high, row.until)
+            told = jobs.setdefault(row.job_id, _Told(row.made_at, row.made_at, said))
+            told.newest, told.said = row.made_at, said
         attempts = self.store.attempts_of_all(sorted(jobs))
         starts, gone = [], []
         for job_id, told in jobs.items():
-            later = [a.started_at for a in attempts.get(job_id, ()) if (a.started_at or 0) >= told.stays]
+            job = self.follower.state.jobs.get(job_id)
+            started = [at for a in attempts.get(job_id, ()) if (at := a.started_at) is not None]
+            later = [at for at in started if at >= told.stays]
             if later:
-                starts.append((job_id, min(at for at in later if at is not None)))
-            elif job_id not in self.follower.state.jobs:
+                starts.append((job_id, min(later)))
+            elif job is None:
                 gone.append(job_id)
+            elif started and (job.queued_at > told.newest or _holds_gpus(job)):
+                starts.append((job_id, max(started)))  # just before what was told of it, and seen by nobody
             else:
                 told.stays = told.newest
                 self._told[job_id] = told

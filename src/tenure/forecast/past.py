@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tenure.core.decisions import AttemptEnded, ClaimOpened, JobEnded, Outcome, Plan, Start
 from tenure.core.events import Event, Submitted
-from tenure.core.model import DAY, JobSpec
+from tenure.core.model import DAY, HOUR, JobSpec
 from tenure.core.state import State
 from tenure.forecast.sorts import Sort, size_class, sorts_of
 
@@ -21,6 +21,8 @@ HABITS = 7 * DAY
 """Submissions are told of the coming days from so many."""
 MOST = 2000
 """Run times that are kept of one sort of job."""
+_TIDIED = HOUR
+"""So often run times that are too old are taken away: that goes through all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Past:
         self.sent: deque[Sent] = deque()
         self.startups: dict[str, deque[int]] = {}
         """Size class -> how long the last starts took until all replicas ran."""
+        self._tidied_at = 0
 
     def note(
         self, state: State, events: Sequence[Event], outcomes: Sequence[Outcome], plans: Sequence[Plan]
@@ -115,8 +118,14 @@ class Past:
         return found
 
     def forget(self, now: int) -> None:
+        """What is too old to say anything: names of jobs and people come and go, and memory must not grow with them."""
         while self.sent and self.sent[0].at < now - HABITS - DAY:
             self.total.pop(self.sent.popleft().job_id, None)
+        if now - self._tidied_at >= _TIDIED:
+            self._tidied_at = now
+            # Of before the log was followed they are in the order of their jobs, not of their ends.
+            kept = {sort: [run for run in runs if run[0] >= now - KEPT] for sort, runs in self.runs.items()}
+            self.runs = {sort: deque(runs, MOST) for sort, runs in kept.items() if runs}
 
 
 _CUT_OFF = ("preempted",)

@@ -1,7 +1,7 @@
 """The thread that reads the log behind the engine and writes down whom to tell what.
 
-It reads committed batches only, and holds no lock of the engine's. What it makes of them is written in one transaction
-with the position that it has read up to, so whatever is killed, each thing is told once and nothing is left out.
+It reads committed batches only, and holds no lock of the engine's. What it makes of them is written no later than the
+position that it has read up to, so whatever is killed, each thing is told once and nothing is left out.
 """
 
 from __future__ import annotations
@@ -33,12 +33,10 @@ log = structlog.get_logger()
 
 PAGE = 100
 """Batches that are gone through together."""
-AT_ONCE = 500
-"""Notices in one transaction: the scheduler's own commits wait for no more than that."""
 PAUSE_S = 0.1
 """Between two turns: on a busy server several batches are read in one."""
 LOOK_WITHIN_S = 5.0
-"""So often it looks for timers that have come true when nothing is committed."""
+"""So often it looks for timers that have come true when nothing is committed, and for estimates that have not."""
 REMEMBER_WITHIN = 1000
 """Batches in which there was nothing to tell are noted as read once there are so many."""
 _UNFUNDED = "notice_unfunded"
@@ -87,8 +85,8 @@ class Teller:
             self._store.tell(epoch, self._read)
         self._timers = self._store.open_timers()
         """(kind, job) of all timers: most of what would end one is about a job that has none."""
-        self._overdue: set[tuple[int, int]] = set()
-        """(job, end of its range) of which it is known that they wait longer than was estimated."""
+        self._looked: int | None = None
+        """When it last looked who waits longer than was estimated: what was late by then is known; None: nothing is."""
 
     def start(self) -> None:
         self._thread.start()
@@ -164,16 +162,12 @@ class Teller:
         over: Collection[tuple[str, int]] = (),
         facts: Mapping[str, str] | None = None,
     ) -> None:
-        """All of a batch. Of very many some are written before it counts as read: read again, they are there."""
-        timers = bool(over) or any(row.state == "timer" for row in new)
-        while len(new) > AT_ONCE:
-            some, new = new[:AT_ONCE], new[AT_ONCE:]
-            self._store.tell(self._epoch, seq - 1, some, over)
-            over = ()
+        """All of a batch."""
+        timers = {(row.kind, row.job_id) for row in new if row.state == "timer"}
+        self._timers |= timers  # before: of a write that fails halfway some are there
         self._store.tell(self._epoch, seq, new, over, facts)
+        self._timers -= set(over) - timers
         self._written = seq
-        if timers:
-            self._timers = self._store.open_timers()
 
     def _jobs(self, told: Iterable[Told]) -> dict[int, JobRow]:
         wanted = {number for one in told for number in (one.job_id, one.gainer) if number}
@@ -197,22 +191,31 @@ class Teller:
     def _overdue_estimates(self, people: People) -> None:
         """Jobs that have not started within the range that was estimated first, each once."""
         now = self._clock()
-        overdue = set(self._store.overdue_estimates(now)) if people else set()
-        new, self._overdue = sorted(overdue - self._overdue), overdue
+        if not people:
+            self._looked = None
+            return
+        if self._looked is not None and 0 <= now - self._looked < LOOK_WITHIN_S * 1000:
+            return
+        new = self._store.overdue_estimates(now, self._looked)
         if new:
             jobs = self._store.jobs_of({job for job, _ in new})
             told = [Told(Kind.WAITS_LONGER, job, now, None, by=high, timer=high) for job, high in new]
             self._write(self._read, rows_of(told, self._read, people, jobs, now))
+        self._looked = now
 
     def _fire(self, people: People) -> None:
         now = self._clock()
-        due: dict[int, int] = {}
-        for row in self._store.due_timers(max(now, self._seen_at)):
+        due: dict[int, int | None] = {}
+        rows = self._store.due_timers(max(now, self._seen_at))
+        for row in rows:
             person, at = people.get(row.user), min(now, row.due_at)
-            due[row.id] = due_at(at, row.kind, person) if person is not None else at
+            told_at = due_at(at, row.kind, person) if person is not None else at
+            due[row.id] = None if told_at == row.due_at else told_at
         if due:
             self._store.fire(self._epoch, due)
-            self._timers = self._store.open_timers()
+            # A job may have another one of the same kind, for another time.
+            self._timers -= {(row.kind, row.job_id) for row in rows}
+            self._timers |= self._store.open_timers_of(row.job_id for row in rows)
             self._deliver()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields
@@ -26,6 +27,9 @@ BUSY_TIMEOUT = 20_000
 
 HIGHEST_DELETED_JOB = "highest_deleted_job"
 """The fact that keeps compaction from making an id free again."""
+
+_LONGEST_PAUSE = 0.1
+"""Seconds. Who waits for SQLite from another process sleeps no longer than that before it asks again."""
 
 _WRITES = "tenure_writes"
 _MIGRATION_LOCK = 7_364_873
@@ -173,6 +177,17 @@ class Database:
         """A transaction that writes: committed at the end, rolled back on an exception."""
         with self._turn, self._writer.begin() as connection:
             yield connection
+
+    @contextmanager
+    def _step(self) -> Iterator[Connection]:
+        """One of many transactions that write, then a pause of the same length.
+
+        Whoever waits for a lock in the meantime gets it: locks are not fair, and would come back here at once.
+        """
+        began = time.monotonic()
+        with self._write() as connection:
+            yield connection
+        time.sleep(min(time.monotonic() - began, _LONGEST_PAUSE))
 
     def take_leadership(self, above: int = 0) -> int:
         """Start a new leader epoch and return it; whoever led before can no longer write.

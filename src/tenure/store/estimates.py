@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Engine, delete, select, tuple_, update
+from sqlalchemy import ColumnElement, Engine, bindparam, delete, select, tuple_, update
 
 from tenure.store import schema
 from tenure.store.database import Database, as_dict, columns_of, upsert
@@ -18,7 +18,7 @@ _estimate = as_dict(EstimateRow)
 
 
 class Estimates(Database):
-    """Written by the process that makes them, in short transactions of their own; read by the API."""
+    """Written by the process that makes them, in short transactions with pauses between them; read by the API."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -31,27 +31,33 @@ class Estimates(Database):
         while left:
             some, left = left[:_CHUNK], left[_CHUNK:]
             old = [(row.job_id, made_at) for row, made_at in some if made_at is not None]
-            with self._write() as connection:
+            with self._step() as connection:
                 if old:
                     connection.execute(delete(table).where(key.in_(old)))
                 connection.execute(self._upsert_estimate, [_estimate(row) for row, _ in some])
 
     def estimates_came_true(self, starts: Iterable[tuple[int, int]]) -> None:
-        """``starts``: (job, when it was given GPUs). Its estimates from before that have come true, or not."""
-        table, left = schema.estimates, list(starts)
+        """``starts``: (job, when it was given GPUs). Its open estimates have come true by that, or not.
+
+        A start has the time of the step that it was decided in, and can be seen only some time later. What was
+        estimated in between was known already, and goes.
+        """
+        table, left = schema.estimates, [{"job": job_id, "at": at} for job_id, at in starts]
+        waiting = (table.c.job_id == bindparam("job")) & table.c.started_at.is_(None)
+        too_late = delete(table).where(waiting, table.c.made_at > bindparam("at"))
+        true = update(table).where(waiting).values(started_at=bindparam("at"))
         while left:
             some, left = left[:_CHUNK], left[_CHUNK:]
-            with self._write() as connection:
-                for job_id, at in some:
-                    waiting = (table.c.job_id == job_id) & table.c.started_at.is_(None) & (table.c.made_at <= at)
-                    connection.execute(update(table).where(waiting).values(started_at=at))
+            with self._step() as connection:
+                connection.execute(too_late, some)
+                connection.execute(true, some)
 
     def drop_estimates(self, jobs: Iterable[int]) -> None:
         """These jobs will not start: what was expected of them is neither right nor wrong."""
         table, left = schema.estimates, sorted(jobs)
         while left:
             some, left = left[:_CHUNK], left[_CHUNK:]
-            with self._write() as connection:
+            with self._step() as connection:
                 gone = table.c.job_id.in_(some) & table.c.started_at.is_(None)
                 connection.execute(delete(table).where(gone))
 
@@ -65,15 +71,17 @@ class Estimates(Database):
         """Those of jobs that have not started since, oldest first."""
         return self._estimates(schema.estimates.c.started_at.is_(None))
 
-    def overdue_estimates(self, now: int) -> list[tuple[int, int]]:
+    def overdue_estimates(self, now: int, since: int | None = None) -> list[tuple[int, int]]:
         """(job, end of its range) of jobs that wait and should have started before ``now``, by what was told of them
-        first since they wait.
+        first since they wait. ``since``: those alone that should have started at that moment or later.
         """
         table, jobs, earlier = schema.estimates, schema.jobs, schema.estimates.alias()
         same = (earlier.c.job_id == table.c.job_id) & earlier.c.started_at.is_(None)
         not_first = select(earlier.c.job_id).where(same, earlier.c.made_at < table.c.made_at).exists()
         query = select(table.c.job_id, table.c.high).join(jobs, jobs.c.id == table.c.job_id)
         late = table.c.started_at.is_(None) & (table.c.high < now)
+        if since is not None:
+            late &= table.c.high >= since
         query = query.where(late, jobs.c.state == "queued", ~not_first).order_by(table.c.job_id)
         with self._read() as connection:
             return [(row.job_id, row.high) for row in connection.execute(query)]

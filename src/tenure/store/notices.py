@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, case, delete, func, insert, or_, select, update
@@ -20,7 +21,7 @@ POSITION = "notice_seq"
 _MOST = 500
 """Notices in one message."""
 _AT_ONCE = 500
-"""Databases take only so many parameters in one statement."""
+"""Rows in one transaction, and parameters in one statement: the scheduler's commits wait for no more than that."""
 _OPEN = ("waiting", "timer")
 
 _notice = as_dict(NoticeRow, without=("id",))
@@ -68,23 +69,35 @@ class Notices(Database):
         over: Collection[tuple[str, int]] = (),
         facts: Mapping[str, str] | None = None,
     ) -> None:
-        """Write what follows from the log, and that it was read up to batch ``seq``: one transaction.
+        """Write what follows from the log, and that it was read up to batch ``seq``.
 
         ``over``: (kind, job) whose timers will not come true any more; ``new`` may set them again. A notice that is
         there already (same key and channel) is left as it is. ``facts``: what the reader wants to find again, kept in
-        ``meta``. Raises StaleLeader when another server has taken over.
+        ``meta``. Very much is written in several transactions, and position and facts with the last: killed before
+        it, all is read again, and what was written is there. Raises StaleLeader when another server has taken over.
         """
-        with self._write() as connection:
-            self._check_epoch(connection, epoch)
-            for kind, job_id in sorted(over):
-                same = (_table.c.kind == kind) & (_table.c.job_id == job_id)
-                connection.execute(delete(_table).where(_table.c.state == "timer", same))
-            self._insert(connection, new)
-            for key, value in (facts or {}).items():
-                self._set(connection, key, value)
-            self._set(connection, POSITION, str(seq))
-            faults.point("notice.before_commit")
-        faults.point("notice.told")
+        pairs, rows, last = sorted(over), list(new), False
+        while not last:
+            ended, pairs = pairs[:_AT_ONCE], pairs[_AT_ONCE:]
+            room = _AT_ONCE - len(ended)  # none while there is more to take back: that goes first
+            some, rows = rows[:room], rows[room:]
+            last = not pairs and not rows
+            with self._step() as connection:
+                self._check_epoch(connection, epoch)
+                self._take_back(connection, ended)
+                self._insert(connection, some)
+                if last:
+                    for key, value in {**(facts or {}), POSITION: str(seq)}.items():
+                        self._set(connection, key, value)
+                faults.point("notice.before_commit")
+            faults.point("notice.told")
+
+    @staticmethod
+    def _take_back(connection: Connection, over: Sequence[tuple[str, int]]) -> None:
+        """Timers that will not come true."""
+        for kind in sorted({kind for kind, _ in over}):
+            same = (_table.c.kind == kind) & _table.c.job_id.in_([job for other, job in over if other == kind])
+            connection.execute(delete(_table).where(_table.c.state == "timer", same))
 
     def add_notices(self, rows: Sequence[NoticeRow]) -> list[int]:
         """Put notices into the outbox that do not follow from the log, such as a test. Returns their ids."""
@@ -110,16 +123,32 @@ class Notices(Database):
 
     def open_timers(self) -> set[tuple[str, int]]:
         """(kind, job) of all timers."""
-        query = select(_table.c.kind, _table.c.job_id).where(_table.c.state == "timer").distinct()
-        return {(row.kind, row.job_id) for row in self._rows(query)}
+        return {(row.kind, row.job_id) for row in self._rows(_timers())}
 
-    def fire(self, epoch: int, due: Mapping[int, int]) -> None:
-        """Timers that came true: id -> when to tell it. Raises StaleLeader."""
-        with self._write() as connection:
-            self._check_epoch(connection, epoch)
-            for number, at in due.items():
-                this = (_table.c.id == number) & (_table.c.state == "timer")
-                connection.execute(update(_table).where(this).values(state="waiting", due_at=at))
+    def open_timers_of(self, jobs: Iterable[int]) -> set[tuple[str, int]]:
+        """(kind, job) of the timers of these jobs."""
+        left, found = sorted(set(jobs)), set[tuple[str, int]]()
+        while left:
+            some, left = left[:_AT_ONCE], left[_AT_ONCE:]
+            found |= {(row.kind, row.job_id) for row in self._rows(_timers().where(_table.c.job_id.in_(some)))}
+        return found
+
+    def fire(self, epoch: int, due: Mapping[int, int | None]) -> None:
+        """Timers that came true: id -> when to tell it; None: when it was due. Raises StaleLeader.
+
+        Killed halfway, the others are still there, and due.
+        """
+        left = list(due.items())
+        while left:
+            some, left = left[:_AT_ONCE], left[_AT_ONCE:]
+            together = defaultdict[int | None, list[int]](list)
+            for number, at in some:
+                together[at].append(number)
+            with self._step() as connection:
+                self._check_epoch(connection, epoch)
+                for at, ids in together.items():
+                    true = update(_table).where(_table.c.id.in_(ids), _table.c.state == "timer")
+                    connection.execute(true.values(state="waiting", due_at=_table.c.due_at if at is None else at))
 
     # ---- delivering them
 
@@ -212,6 +241,10 @@ class Notices(Database):
         current = int(connection.execute(row).scalar_one())
         if current != epoch:
             raise StaleLeader(epoch, current)
+
+
+def _timers() -> Select[Any]:
+    return select(_table.c.kind, _table.c.job_id).where(_table.c.state == "timer").distinct()
 
 
 def _select() -> Select[Any]:

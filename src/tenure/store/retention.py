@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +18,6 @@ DAY = 24 * 60 * 60 * 1000
 
 _CHUNK = 500
 """Rows per transaction, so that the engine never waits long for its turn."""
-
-_LONGEST_PAUSE = 0.1
-"""Seconds between two transactions."""
 
 _TOLD = schema.notices.c.done_at.is_not(None)
 """What is still on its way stays."""
@@ -75,17 +70,6 @@ class Retention(Database):
             spans += chunk.spans
             rollups += chunk.rollups
         return Compaction(batches, snapshots, jobs, attempts, evictions, audit, spans, rollups, notices, estimates)
-
-    @contextmanager
-    def _step(self) -> Iterator[Connection]:
-        """One of many transactions, then a pause of the same length.
-
-        Whoever waits for a lock in the meantime gets it: locks are not fair, and would come back here at once.
-        """
-        began = time.monotonic()
-        with self._write() as connection:
-            yield connection
-        time.sleep(min(time.monotonic() - began, _LONGEST_PAUSE))
 
     def _compact_batches(self, before: int) -> tuple[int, int]:
         table = schema.snapshots
