@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 from notice_kit import NOW, Clock, config_of
-from sqlalchemy.exc import OperationalError
 
-from tenure import words
 from tenure.core import codec
 from tenure.core.decisions import (
     AttemptEnded,
@@ -29,16 +27,15 @@ from tenure.core.decisions import (
     Unreserve,
 )
 from tenure.core.events import ConfigApplied, Event, Held, ReplicasUp
-from tenure.core.model import DAY, HOUR, MINUTE, SECOND, SHARE_ONE, Budget, Cluster, Contract, JobSpec, Policy, Role
+from tenure.core.model import HOUR, MINUTE, SECOND, SHARE_ONE, Budget, Cluster, Contract, JobSpec, Policy, Role
 from tenure.core.reasons import Because, Reason
 from tenure.core.scheduler import Result
 from tenure.engine import record
 from tenure.engine.clock import Anchor
 from tenure.notice.kinds import Kind
-from tenure.notice.teller import LOOK_WITHIN_S, Teller
-from tenure.store import AttemptRow, AuditRow, EstimateRow, JobRow, NoticePersonRow, NoticeRow, Store
+from tenure.notice.teller import Teller
+from tenure.store import AttemptRow, AuditRow, JobRow, NoticePersonRow, NoticeRow, Store
 
-LOOK = round(LOOK_WITHIN_S * SECOND)
 FREE = Because(Reason.STARTED_FREE, {"gpus": 8, "free_gpus": 8})
 EVICTED = Because(Reason.EVICTED_UNALLOCATED, {"gainer": 2, "gainer_gpus": 8})
 DONE = Because(Reason.SUCCEEDED, {"exit_codes": (0,)})
@@ -379,98 +376,3 @@ def test_what_concerns_nobody_costs_no_write(log: Log) -> None:
     assert log.told("bob") == [] and log.store.notice_position() == before
     log.write(start(1, "1.1"))
     assert len(log.told()) == 1 and log.store.notice_position() == log.seq
-
-
-def estimate(job: int, made_at: int, high: int | None) -> tuple[EstimateRow, None]:
-    """Of the outbox only the end of the range matters."""
-    return EstimateRow(job, made_at, 1, "small", made_at, made_at, high, made_at + 2 * DAY, made_at, high, 85), None
-
-
-def test_who_waits_longer_than_was_estimated_first_is_told_once(log: Log) -> None:
-    log.store.write_estimates([estimate(1, NOW, NOW + HOUR), estimate(1, NOW + MINUTE, NOW + 2 * HOUR)])
-    log.store.write_estimates([estimate(3, NOW, NOW + HOUR)])  # of a job that is not there any more
-    log.clock.now = NOW + HOUR
-    assert log.told() == []
-    log.clock.now += LOOK
-    by = words.moment(NOW + HOUR)
-    assert log.told() == [("waits_longer", f"Job 1 (job1) has not started by {by}, as it was told")]
-    log.teller = log.another()  # and not again after a restart
-    log.clock.now = NOW + 3 * HOUR
-    assert len(log.told()) == 1
-
-
-def test_it_looks_for_what_is_late_every_few_seconds_and_only_for_what_is_so_since(log: Log) -> None:
-    asked: list[tuple[int, int | None]] = []
-    find = log.store.overdue_estimates
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log.store, "overdue_estimates", lambda now, since: asked.append((now, since)) or find(now, since))
-        log.store.write_estimates([estimate(1, NOW, NOW + 10)])
-        for now in (NOW, NOW + LOOK - 1, NOW + LOOK, NOW + LOOK + 100, NOW + 2 * LOOK):
-            log.clock.now = now
-            log.teller.turn()
-        assert asked == [(NOW, None), (NOW + LOOK, NOW), (NOW + 2 * LOOK, NOW + LOOK)]
-        assert [kind for kind, _ in log.told()] == ["waits_longer"]
-        log.clock.now = NOW - HOUR  # somebody set the clock back
-        log.teller.turn()
-        log.clock.now += LOOK
-        log.teller.turn()
-        assert asked[3:] == [(NOW - HOUR, NOW + 2 * LOOK), (NOW - HOUR + LOOK, NOW - HOUR)]
-
-
-def test_who_is_late_when_the_database_fails_is_told_later(log: Log) -> None:
-    log.told()
-    log.store.write_estimates([estimate(1, NOW, NOW + 10)])
-    log.clock.now += LOOK
-
-    def fails(*_args: object) -> None:
-        raise OperationalError("", {}, Exception("disk full"))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log.store, "tell", fails)
-        with pytest.raises(OperationalError):
-            log.teller.turn()
-    assert [kind for kind, _ in log.told()] == ["waits_longer"]
-
-
-def test_timers_that_come_true_in_pieces_are_each_told_once_through_a_kill(log: Log) -> None:
-    jobs = [job_row(number, "ann") for number in range(1000, 1700)]
-    log.write(*(reserve(job.id, NOW + HOUR) for job in jobs), jobs=jobs)
-    log.told()
-    log.clock.now += HOUR
-
-    class Killed(BaseException):
-        pass
-
-    def killed(_seconds: float) -> None:
-        raise Killed
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tenure.store.database.time.sleep", killed)
-        with pytest.raises(Killed):
-            log.teller.turn()
-    assert 0 < log.store.notices_waiting() < 700
-    log.teller = log.another()
-    log.teller.turn()
-    told = [row.job_id for row in log.store.notice_log("ann", 2000)]
-    assert sorted(told) == [job.id for job in jobs]
-
-
-def test_a_timer_that_is_left_when_another_of_its_job_came_true_is_still_taken_back(log: Log) -> None:
-    log.store.write_estimates([estimate(1, NOW, NOW + MINUTE)])
-    log.write(reserve(1, NOW + HOUR))
-    log.told()
-    log.clock.now += 2 * MINUTE
-    assert [kind for kind, _ in log.told()] == ["waits_longer"]
-    log.write(start(1, "1.1"))
-    log.clock.now += 2 * HOUR
-    assert [kind for kind, _ in log.told()] == ["waits_longer", "started"]
-
-
-def test_what_is_estimated_to_start_some_day_is_never_late(log: Log) -> None:
-    log.store.write_estimates([estimate(1, NOW, None)])
-    log.clock.now = NOW + 10 * DAY
-    assert log.told() == []
-    log.write(jobs=[job_row(1, "ann", state="running")])
-    log.store.write_estimates([estimate(1, NOW - 1, log.clock.now)])
-    log.clock.now += LOOK
-    assert log.told() == []  # it has started
