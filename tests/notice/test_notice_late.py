@@ -48,8 +48,13 @@ def test_who_waits_longer_than_was_estimated_first_is_told_once(log: Log) -> Non
 def test_it_looks_for_what_is_late_every_few_seconds_and_only_for_what_is_so_since(log: Log) -> None:
     asked: list[tuple[int, int | None]] = []
     find = log.store.overdue_estimates
+
+    def asks(now: int, since: int | None) -> list[tuple[int, int]]:
+        asked.append((now, since))
+        return find(now, since)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log.store, "overdue_estimates", lambda now, since: asked.append((now, since)) or find(now, since))
+        patch.setattr(log.store, "overdue_estimates", asks)
         log.store.write_estimates([estimate(1, NOW, NOW + 10)])
         for now in (NOW, NOW + LOOK - 1, NOW + LOOK, NOW + LOOK + 100, NOW + 2 * LOOK):
             log.clock.now = now
