@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from tenure.api.app import create_app
 from tenure.config import Config, parse
 from tenure.core.model import Policy
+from tenure.engine.clock import Clock
 from tenure.engine.engine import Engine
 from tenure.executors.base import DiscoveredHost, HostCondition, HostWish, Launch, Phase, Report, StopOrder
 from tenure.store import Store
@@ -178,14 +179,14 @@ def config_of(clusters: str = CLUSTERS, budgets: str = BUDGETS) -> Config:
 
 
 @contextmanager
-def serving(directory: Path, policy: Policy | None = None) -> Iterator[Api]:
+def serving(directory: Path, policy: Policy | None = None, clock: Callable[..., Clock] = Clock) -> Iterator[Api]:
     """An engine with its application, configured, until the end of the block."""
     config = config_of()
     server = replace(config.server, data_dir=directory)
     config = replace(config, policy=policy or config.policy, server=server)
     executor = StillExecutor(directory)
     with Store.open(f"sqlite:///{directory / 'tenure.db'}") as store:
-        engine = Engine(config, store, executor)
+        engine = Engine(config, store, executor, clock)
         engine.start()
         try:
             engine.apply(config.clusters, config.policy, config.budgets, config.grants, by="test", dry_run=False)

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from api_kit import Api
+from api_kit import Api, serving
+
+from tenure.api.requests import NoticeRequest
+from tenure.core.model import HOUR, MINUTE
+from tenure.engine.clock import Clock, wall_ms
+from tenure.store import NoticeRow
 
 HOOK = "https://hooks.example.com/services/T0/B0/very-secret"
+
+
+def older_test(minutes: int, **more: Any) -> NoticeRow:
+    """To ann by her webhook, so long ago."""
+    at = wall_ms() - minutes * MINUTE
+    row = NoticeRow(f"test:{minutes}", 0, at, "ann", "webhook", "test", 0, "A test", "", "{}", "sent", at)
+    return replace(row, **more)
 
 
 def change(api: Api, user: str, of: str | None = None, code: int = 200, **body: Any) -> Any:
@@ -66,6 +80,8 @@ def test_others_are_none_of_ones_business(api: Api, method: str) -> None:
         ("webhook", "https://169.254.169.254/very-secret", "full host name"),
         ("webhook", "https://a:b@hooks.example.com/very-secret", "no user"),
         ("webhook", "nonsense", "https://hooks.example.com/path"),
+        ("webhook", "https://a..example.com/very-secret", "1 to 63 letters"),
+        ("webhook", f"https://{'a' * 64}.example.com/very-secret", "1 to 63 letters"),
         ("email", "ann@lab.example", "sends no mail"),
         ("email", "ann", "plain address"),
         ("kinds", ["fialed"], "known are started"),
@@ -90,8 +106,46 @@ def test_a_test_needs_somewhere_to_go_and_is_in_the_log(api: Api) -> None:
     (number,) = api.post("/v1/users/ann/notice/test", user="ann", code=202)["ids"]
     (entry,) = api.get("/v1/users/ann/notice/log", user="ann")["items"]
     assert (entry["id"], entry["kind"], entry["state"], entry["job"]) == (number, "test", "waiting", None)
-    for _ in range(2):
-        api.post("/v1/users/ann/notice/test", user="root", code=202)
+    api.engine.store.add_notices([older_test(1), older_test(2)])
     first = api.get("/v1/users/ann/notice/log", user="ann", params={"limit": 2})
     rest = api.get("/v1/users/ann/notice/log", user="ann", params={"limit": 2, "after": first["next"]})
     assert [len(first["items"]), len(rest["items"]), rest["next"]] == [2, 1, None]
+
+
+def test_tests_are_few(api: Api) -> None:
+    """Without mail_domains anybody's address can be set."""
+    change(api, "ann", webhook=HOOK)
+    api.post("/v1/users/ann/notice/test", user="ann", code=202)
+    for user in ("ann", "root"):
+        answer = api.call("POST", "/v1/users/ann/notice/test", user=user)
+        assert answer.status_code == 429 and 1 <= int(answer.headers["Retry-After"]) <= 60
+        assert (answer.json()["type"], answer.json()["title"]) == ("urn:tenure:too-often", "Too often")
+        assert answer.json()["detail"].startswith("ann was sent a test less than a minute ago: ask again in ")
+    assert len(api.get("/v1/users/ann/notice/log", user="ann")["items"]) == 1
+    change(api, "bob", webhook=HOOK)
+    api.post("/v1/users/bob/notice/test", user="bob", code=202)
+
+
+def test_there_is_no_second_test_while_one_is_on_its_way(api: Api) -> None:
+    change(api, "ann", webhook=HOOK)
+    api.engine.store.add_notices([older_test(2, state="waiting")])
+    answer = api.call("POST", "/v1/users/ann/notice/test", user="ann")
+    assert answer.status_code == 429 and "is still on its way" in answer.json()["detail"]
+
+
+def test_what_is_kept_is_what_was_understood(api: Api) -> None:
+    view = change(api, "ann", zone=" Europe/Berlin ", quiet=" 22:00-07:00\n", digest=" 1h ")
+    assert (view["zone"], view["quiet"], view["digest_ms"]) == ("Europe/Berlin", "22:00-07:00", HOUR)
+    row = api.engine.store.notice_person("ann")
+    assert row is not None and (row.zone, row.quiet) == ("Europe/Berlin", "22:00-07:00")
+    assert NoticeRequest(email="ann@lab.example\n").email == "ann@lab.example"
+
+
+def test_who_asks_is_told_what_happens_from_then_on_by_engine_time(tmp_path: Path) -> None:
+    def behind(*anchor: Any) -> Clock:
+        return Clock(*anchor, wall=lambda: wall_ms() - HOUR)
+
+    with serving(tmp_path, clock=behind) as api:
+        change(api, "ann", webhook=HOOK)
+        row = api.engine.store.notice_person("ann")
+        assert row is not None and row.since <= api.engine.present() < wall_ms()

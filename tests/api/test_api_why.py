@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
-from api_kit import Api
+from api_kit import Api, serving
 
 from tenure.api.why_models import Why
 from tenure.client import Client
+from tenure.core.model import HOUR
+from tenure.engine.clock import Clock, wall_ms
 from tenure.engine.past import Past
+from tenure.units import format_time
 from tenure.why import story
 
 
@@ -115,3 +120,17 @@ def test_the_client_has_it_with_its_types(api: Api) -> None:
         why = client.why(job["id"])
     assert isinstance(why, Why) and why.running is not None and why.running.protected
     assert why.running.protected_until is not None and why.running.protected_until > why.at
+
+
+def test_a_moment_is_past_by_engine_time(tmp_path: Path) -> None:
+    """After a step of the wall clock the engine's may be far behind: what it has not reached has no answer yet."""
+
+    def behind(*anchor: Any) -> Clock:
+        return Clock(*anchor, wall=lambda: wall_ms() - HOUR)
+
+    with serving(tmp_path, clock=behind) as api:
+        job = api.submit(hold=True)["id"]
+        early = api.call("GET", f"/v1/jobs/{job}/why", params={"at": format_time(wall_ms() - HOUR // 2)})
+        assert early.status_code == 422 and "has not come yet" in early.json()["errors"][0]["fix"]
+        then = api.get(f"/v1/jobs/{job}/why", params={"at": "0"})  # no time ago
+        assert then["state"] == "held" and then["at"] <= format_time(api.engine.present())

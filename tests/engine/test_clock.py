@@ -40,6 +40,22 @@ def test_never_backwards_and_within_500_ppm_of_the_steady_clock(plan: Readings) 
             assert abs(later - now - true) <= true * SLEW_PPM // 1_000_000 + 1
 
 
+@given(readings, passing)
+def test_between_readings_it_goes_on_and_is_never_ahead_of_the_next(plan: Readings, later: int) -> None:
+    hands = Hands()
+    clock = hands.clock(None)
+    for elapsed, step in plan:
+        hands.advance(elapsed // 2)
+        hands.wall += step
+        early = clock.present()
+        hands.advance(elapsed - elapsed // 2)
+        late = clock.present()
+        assert clock.last <= early <= late <= clock.now()
+    read = clock.last
+    hands.advance(later)
+    assert clock.present() >= read + later - later * SLEW_PPM // 1_000_000 - 1
+
+
 @given(readings, st.integers(-DAY, DAY))
 def test_converges_to_the_wall_clock_and_stays(plan: Readings, off: int) -> None:
     hands = Hands()

@@ -173,6 +173,20 @@ def test_a_receiver_that_is_not_there(box: Outbox, web: Hook) -> None:
     assert "use https" in box.row("eve", numbers["eve"]).error  # its port is not listed
 
 
+def test_what_our_own_fault_keeps_back_is_given_up_in_time_too(box: Outbox, web: Hook) -> None:
+    box.person("ann", webhook=f"{web.url}/ann")
+    number = box.add("ann", "webhook", data="not JSON")  # which no message can be made of
+    box.courier.poke()
+    until(lambda: box.row("ann", number).tries == 1)
+    row = box.row("ann", number)
+    assert row.state == "waiting" and row.due_at > box.clock.now
+    assert row.error == "the server failed with JSONDecodeError; its log says where"
+    box.later(2 * DAY)
+    until(lambda: box.row("ann", number).state == "failed")
+    after = send(box, "ann")
+    until(lambda: box.row("ann", after).state == "sent")
+
+
 def test_all_that_is_due_is_one_message(box: Outbox, web: Hook) -> None:
     box.person("ann", webhook=f"{web.url}/ann")
     numbers = [box.add("ann", "webhook", f"Job {i} has failed", job_id=i, due_at=NOW + HOUR) for i in range(1, 31)]

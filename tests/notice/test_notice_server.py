@@ -200,8 +200,11 @@ def test_the_command_line_sets_tests_and_lists(tmp_path: Path, web: Hook) -> Non
         assert server.cli("notice", "test", token=token).stdout == "webhook: sent\n"
         log = json.loads(server.cli("notice", "log", "--json", token=token).stdout)
         assert [(one["kind"], one["state"]) for one in log] == [("test", "sent")]
+        again = server.cli("notice", "test", token=token, code=None)
+        assert again.returncode and "less than a minute ago" in again.stderr
         web.answers["/services/T0/B0/very-secret"] = [410]
-        failed = server.cli("notice", "test", token=token, code=None)
+        eve = person(server, "eve", "--webhook", f"{web.url}/services/T0/B0/very-secret")
+        failed = server.cli("notice", "test", token=eve, code=None)
         assert failed.returncode and "webhook: failed: answered 410" in failed.stdout
         shown = server.cli("notice", "log", token=token).stdout + server.cli("audit").stdout
         shown += server.cli("notice", "show", "--json", token=token).stdout

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tenure.notice.target import allowed, is_public, parse_target
+from tenure.notice.results import Refused
+from tenure.notice.target import Target, allowed, is_public, parse_target
+from tenure.notice.webhook import post
 from tenure.units import UnitError
 
 
@@ -31,6 +33,11 @@ from tenure.units import UnitError
         "https://h\u00f6st.example.com/",
         "hooks.example.com/x",
         "https://hooks.example.com/" + "x" * 2000,
+        "https://a..example.com/x",
+        "https://.example.com/x",
+        f"https://{'a' * 64}.example.com/x",
+        f"https://{'a.' * 124}example.com/x",
+        "https://a%2eb.example.com/x",
     ],
 )
 def test_addresses_that_are_refused(url: str) -> None:
@@ -43,6 +50,20 @@ def test_a_refusal_does_not_show_the_path() -> None:
     with pytest.raises(UnitError) as refusal:
         parse_target("http://hooks.example.com/services/T0/B0/secret", ())
     assert "secret" not in str(refusal.value) and "hooks.example.com" in str(refusal.value)
+
+
+def test_no_list_makes_a_name_of_what_is_none() -> None:
+    with pytest.raises(UnitError, match="1 to 63"):
+        parse_target("https://a..lab/x", ["a..lab"])
+    longest = f"{'a' * 63}.{'b.' * 91}example"
+    assert parse_target(f"https://{longest}/x", ()).host == longest
+    assert parse_target("http://[fd00::1]:8080/x", ["fd00::1"]).authority == "[fd00::1]:8080"
+
+
+@pytest.mark.parametrize("host", ["a..example.com", f"{'a' * 64}.example.com"])
+def test_a_name_that_cannot_be_looked_up_is_refused_for_good(host: str) -> None:
+    target = Target("https", host, 443, "/very-secret", False)
+    assert post(target, b"{}", "1", "secret", 0, 10_000) == Refused(f"{host} cannot be the name of a host")
 
 
 def test_what_the_operator_lists_may_be_anywhere() -> None:
@@ -75,6 +96,7 @@ def test_a_public_name_may_not_lead_inside() -> None:
         ),
         *("::1", "fe80::1", "fc00::1", "ff02::1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "2002:7f00:1::"),
         *("64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "::", "nonsense"),
+        *("64:ff9b:1::1", "fec0::1", "::127.0.0.1", "::ffff:0:127.0.0.1", "4000::1", "2001:db8::1", "::93.184.216.34"),
     ],
 )
 def test_addresses_inside(address: str) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from notice_kit import NOW, Clock, config_of
+from notice_kit import NOW
+from teller_kit import DONE, EVICTED, FREE, Log, job_row, reserve, start
 
 from tenure.core import codec
 from tenure.core.decisions import (
@@ -20,103 +19,21 @@ from tenure.core.decisions import (
     JobEnded,
     Requeued,
     ReservationLost,
-    Reserve,
-    Start,
     Stop,
     Stopping,
     Unreserve,
 )
-from tenure.core.events import ConfigApplied, Event, Held, ReplicasUp
-from tenure.core.model import HOUR, MINUTE, SECOND, SHARE_ONE, Budget, Cluster, Contract, JobSpec, Policy, Role
+from tenure.core.events import ConfigApplied, Held, ReplicasUp
+from tenure.core.model import HOUR, MINUTE, SECOND, SHARE_ONE, Budget, Cluster, Policy
 from tenure.core.reasons import Because, Reason
 from tenure.core.scheduler import Result
 from tenure.engine import record
 from tenure.engine.clock import Anchor
-from tenure.notice.kinds import Kind
-from tenure.notice.teller import Teller
-from tenure.store import AttemptRow, AuditRow, JobRow, NoticePersonRow, NoticeRow, Store
-
-FREE = Because(Reason.STARTED_FREE, {"gpus": 8, "free_gpus": 8})
-EVICTED = Because(Reason.EVICTED_UNALLOCATED, {"gainer": 2, "gainer_gpus": 8})
-DONE = Because(Reason.SUCCEEDED, {"exit_codes": (0,)})
-
-
-def job_row(number: int, user: str, *, state: str = "queued", budget: str = "lab/language", **more: object) -> JobRow:
-    role = Role("main", 1, 8, 0, 0)
-    spec = JobSpec(f"job{number}", user, budget, (role,), Contract(HOUR, True), ("main",))
-    row = JobRow(
-        id=number, client_key=None, user=user, budget=budget, name=f"job{number}", cluster="main", state=state,
-        charged=True, gpus=8, min_runtime=HOUR, priority=0, submitted_at=NOW, ended_at=None, first_start_at=None,
-        evictions=0, restarts=0, exit_code=None, reason=codec.dumps(codec.plain(FREE)),
-        spec=codec.dumps(codec.plain(spec)),
-    )  # fmt: skip
-    return replace(row, **more)  # type: ignore[arg-type]
-
-
-class Log:
-    """A log that tests write, and a teller that reads it when told to."""
-
-    def __init__(self, store: Store, directory: Path) -> None:
-        self.store, self.clock, self.pokes, self.seq = store, Clock(), 0, 0
-        self.epoch = store.take_leadership()
-        self.notice = config_of(directory).notice
-        self.teller = self.another()
-
-    def another(self) -> Teller:
-        def poke() -> None:
-            self.pokes += 1
-
-        return Teller(self.store, self.notice, self.epoch, poke, self.clock)
-
-    def person(self, user: str, **more: object) -> None:
-        kinds = json.dumps([kind.value for kind in Kind])
-        row = NoticePersonRow(user, "", f"https://hooks.example.com/{user}", "salt", kinds, "[]", 0, "", "UTC", 0, 0)
-        self.store.put_notice_person(replace(row, **more), AuditRow(0, user, "", user, "{}"))  # type: ignore[arg-type]
-
-    def write(
-        self,
-        *decisions: Decision,
-        events: Sequence[Event] = (),
-        jobs: Sequence[JobRow] = (),
-        attempts: Sequence[AttemptRow] = (),
-    ) -> None:
-        """One more batch."""
-        self.seq += 1
-        plans = tuple(d for d in decisions if isinstance(d, Start | Claim | Stop | Reserve | Unreserve))
-        outcomes = tuple(d for d in decisions if d not in plans)
-        result = Result(outcomes, plans)
-        batch = record.batch_row(self.seq, self.epoch, list(events), result, self.clock.now, Anchor(0, "boot", 0))
-        self.store.write(batch, jobs=jobs, attempts=attempts)
-
-    def told(self, user: str = "ann") -> list[tuple[str, str]]:
-        """(kind, title) of what is to be delivered, oldest first."""
-        self.teller.turn()
-        return [(row.kind, row.title) for row in reversed(self.store.notice_log(user, 1000))]
-
-    def last(self, user: str = "ann") -> NoticeRow:
-        return self.store.notice_log(user, 1)[0]
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    with Store.open(f"sqlite:///{tmp_path / 'tenure.db'}") as store:
-        made = Log(store, tmp_path)
-        made.person("ann")
-        made.write(jobs=[job_row(1, "ann"), job_row(2, "bob", budget="lab/vision")])
-        yield made
-
-
-def start(job: int, attempt: str, at: int = NOW) -> Start:
-    return Start(at, job, attempt, "main", (), 8000, FREE)
+from tenure.store import AttemptRow, Store
 
 
 def victim(attempt: str, why: Because = EVICTED) -> Evict:
     return Evict(attempt, why, 2, 0, 0, NOW + 5 * SECOND, NOW + 65 * SECOND, NOW + 95 * SECOND)
-
-
-def reserve(job: int, starts_by: int) -> Reserve:
-    why = Because(Reason.RESERVED, {"hosts": 1})
-    return Reserve(NOW, job, "main", ("n1",), 8000, starts_by - HOUR, starts_by, (), why)
 
 
 def test_the_life_of_a_job(log: Log) -> None:
@@ -343,10 +260,8 @@ def test_each_way_to_reach_somebody_is_told_once(log: Log) -> None:
 def test_a_scheduler_whose_time_is_ahead_does_not_keep_it_to_itself(log: Log) -> None:
     """After a reboot with a wrong clock its time is the last one recorded, which the wall clock has yet to reach."""
     log.clock.now -= 24 * HOUR
+    log.ahead = 24 * HOUR
     log.write(reserve(1, NOW - HOUR))
-    log.seq += 1
-    batch = record.batch_row(log.seq, log.epoch, [], Result((), (start(2, "2.1"),)), NOW, Anchor(0, "boot", 0))
-    log.store.write(batch)
     assert [kind for kind, _ in log.told()] == ["waits_longer"]
     assert log.last().due_at == log.clock.now
 

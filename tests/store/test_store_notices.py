@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
 from store_makers import NOW, batch, lead
 
 from support.pauses import TOOK, pauses
@@ -58,6 +60,35 @@ def test_an_older_leader_writes_and_takes_nothing(store: Store, epoch: int) -> N
         with pytest.raises(StaleLeader):
             write()
     assert keys(store) == ["a"] and store.notice_position() == 1
+
+
+def test_there_is_one_open_test_by_channel_and_one_in_a_while(store: Store, epoch: int) -> None:
+    def asked(number: int, at: int, user: str = "ann") -> tuple[int, int]:
+        """(how many were sent, when there may be more)."""
+        made = notice(f"test:{number}", user, kind="test", at=at, due_at=at)
+        ids, again = store.add_tests([made, replace(made, channel="webhook")], at, 60)
+        return len(ids), again
+
+    assert asked(1, NOW) == (2, 0)
+    assert asked(2, NOW + 59) == (0, 1) and asked(3, NOW + 59, "bob") == (2, 0)
+    assert asked(4, NOW + 60) == (0, 0)
+    (first, *_) = store.take_message(epoch, "ann", "email", NOW + 60)
+    store.put_off_message(str(first.message), NOW + 1000, NOW + 60, "no answer")
+    assert asked(5, NOW + 61) == (0, 0)  # it is tried again
+    store.finish_message(str(first.message), "failed", NOW + 62, "no answer")
+    assert asked(6, NOW + 63) == (1, 0) and store.notice_log("ann", 1)[0].channel == "email"
+    assert asked(7, NOW + 64) == (0, 59)
+    assert asked(8, NOW - 1000, "bob") == (0, 0)  # the clock was put back, and both are still on their way
+
+
+def test_errors_do_not_show_what_was_written(store: Store) -> None:
+    """They go into the log."""
+    with store._write() as connection:
+        connection.execute(text("ALTER TABLE notice_people RENAME TO elsewhere"))
+    row = replace(PERSON, webhook="https://hooks.example.com/very-secret")
+    with pytest.raises(SQLAlchemyError) as failed:
+        store.put_notice_person(row, AuditRow(NOW, "ann", "notice changed", "ann", "{}"))
+    assert "notice_people" in str(failed.value) and "very-secret" not in str(failed.value)
 
 
 def test_timers_come_true_or_are_taken_back(store: Store, epoch: int) -> None:

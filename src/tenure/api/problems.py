@@ -35,8 +35,17 @@ _TITLES = {
     409: "Not possible now",
     413: "Too large",
     422: "Some values do not work",
+    429: "Too often",
     500: "The server failed",
     503: "Not available now",
+}
+_KINDS = {
+    401: "unauthenticated",
+    403: "forbidden",
+    404: "not-found",
+    409: "conflict",
+    413: "too-large",
+    429: "too-often",
 }
 _REMEDIES = {
     "int_type": "write a whole number, like 8",
@@ -123,8 +132,7 @@ def response(problem: Problem, headers: dict[str, str] | None = None) -> Respons
 
 def problem(status: int, detail: str, kind: str = "", **more: Any) -> Problem:
     """A problem with its type as a URN, such as ``urn:tenure:refused``."""
-    kinds = {401: "unauthenticated", 403: "forbidden", 404: "not-found", 409: "conflict", 413: "too-large"}
-    name = kind or kinds.get(status, "bad-request" if status < 500 else "failed")
+    name = kind or _KINDS.get(status, "bad-request" if status < 500 else "failed")
     title = _TITLES.get(status, "The request did not work")
     return Problem(type=f"urn:tenure:{name}", title=title, status=status, detail=clean(detail), **more)
 

@@ -154,12 +154,13 @@ class UserChange(Request):
 
 
 def _checked(parse: Callable[[str], object]) -> BeforeValidator:
-    """Text that ``parse`` takes, or '' for none. Raises UnitError."""
+    """Text as ``parse`` takes it, or '' for none. What it makes into no text stays as it is. Raises UnitError."""
 
     def convert(value: object) -> object:
-        if isinstance(value, str) and value:
-            parse(value)
-        return value
+        if not isinstance(value, str) or not value:
+            return value
+        parsed = parse(value)  # parsers pass over space around: what is kept must not have it either
+        return parsed if isinstance(parsed, str) else value.strip()
 
     return BeforeValidator(convert)
 

@@ -95,6 +95,12 @@ class Clock:
             self.alarm = False
         return self.last
 
+    def present(self) -> int:
+        """Engine time since the last reading, to look at: any thread may ask, and the next reading is not before it."""
+        last, seen = self.last, self._seen  # in this order: a reading in between makes it earlier, never later
+        elapsed = max(0, self._steady() - seen)
+        return last + max(0, elapsed - elapsed * SLEW_PPM // 1_000_000 - 1)
+
     def _slew(self, elapsed: int) -> int:
         """How much to add to ``elapsed`` ms to get closer to the wall clock: whole ms, at most 500 ppm."""
         # What is not needed is not saved up: it would let time jump after the next step of the wall clock.

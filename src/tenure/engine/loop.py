@@ -157,6 +157,10 @@ class Loop:
         """Engine time in ms, not older than the last step."""
         return self._now
 
+    def present(self) -> int:
+        """Engine time in ms that goes on between steps, which may be ``slow_tick`` apart."""
+        return max(self._now, self.clock.present())
+
     @property
     def last_seq(self) -> int:
         return self._seq

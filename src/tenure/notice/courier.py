@@ -139,7 +139,7 @@ class Courier:
                 pass
         except StaleLeader:
             self._closing = True
-        except Exception as error:  # it is still due, and tried again in a while
+        except Exception as error:  # the database, most likely; it is still due, and tried again in a while
             log.error("notice_not_delivered", user=user, channel=channel, error=repr(error), exc_info=True)
             with self._wake:
                 self._wake.wait_for(lambda: self._closing, AFTER_ERROR_S)
@@ -156,14 +156,25 @@ class Courier:
         if not rows:
             return False
         whole = Message(str(rows[0].message), rows, self._notice.link)
-        person = People(self._store, self._notice).get(user)
-        known = self._store.user(user)
-        if person is None or channel not in person.channels() or (known is not None and known.disabled):
+        try:
+            person = self._reached(user, channel)
+            result = self._try(whole, person, channel, now) if person is not None else None
+        except SQLAlchemyError:
+            raise  # nothing can be written down now
+        except Exception as error:  # counted as a try: what never works is given up, and not asked for all the time
+            log.error("notice_not_delivered", user=user, channel=channel, error=repr(error), exc_info=True)
+            result = TryAgain(f"the server failed with {type(error).__name__}; its log says where")
+        if result is None:
             self._store.finish_message(whole.id, "dropped", now, "there is no address to tell any more", tried=False)
             return True
-        result = self._try(whole, person, channel, now)
         faults.point("notice.delivered")
         return self._note(whole, channel, result)
+
+    def _reached(self, user: str, channel: str) -> Person | None:
+        """Whom the message goes to; None when they are not told by this channel any more."""
+        person, known = People(self._store, self._notice).get(user), self._store.user(user)
+        gone = person is None or channel not in person.channels() or (known is not None and known.disabled)
+        return None if gone else person
 
     def _try(self, whole: Message, person: Person, channel: str, now: int) -> Result:
         if channel == Channel.EMAIL:

@@ -14,7 +14,7 @@ from tenure.notice.teller import Teller
 def running(engine: Engine) -> Iterator[Courier]:
     """Tell people what happens for as long as the block lasts. The engine has started."""
     courier = Courier(engine.config, engine.store, engine.epoch)
-    teller = Teller(engine.store, engine.config.notice, engine.epoch, courier.poke)
+    teller = Teller(engine.store, engine.config.notice, engine.epoch, courier.poke, engine.present)
 
     def committed(_: StepReport) -> None:
         """Called in the engine's thread."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -11,7 +12,14 @@ from tenure.units import UnitError
 
 MAX_URL = 2000
 _FIX = "write an address like https://hooks.example.com/path"
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_GLOBAL = ipaddress.IPv6Network("2000::/3")
+"""What of IPv6 is given out on the internet; all the rest is for something else, or was once."""
+_LABEL = re.compile(r"[A-Za-z0-9_-]{1,63}")
+_MAX_HOST = 253
+_LABELS_FIX = (
+    f"each part of the host's name is 1 to 63 letters, digits, - or _, all of it at most {_MAX_HOST} characters; {_FIX}"
+)
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -59,6 +67,8 @@ def parse_target(url: str, listed: Collection[str]) -> Target:
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     number = port or _PORTS[parts.scheme]
     target = Target(parts.scheme, host, number, path, host in listed or f"{host}:{number}" in listed)
+    if ":" not in host and (len(host) > _MAX_HOST or not all(map(_LABEL.fullmatch, host.split(".")))):
+        raise UnitError(target.shown, _LABELS_FIX)
     if target.listed:
         return target
     if target.scheme != "https":
@@ -76,23 +86,27 @@ def allowed(target: Target, addresses: Sequence[str]) -> list[str]:
 def is_public(address: str) -> bool:
     """Whether it is an address of the open internet, whatever it is wrapped in."""
     try:
-        return all(ip.is_global and not ip.is_multicast for ip in _unwrapped(ipaddress.ip_address(address)))
+        return all(_is_global(ip) for ip in _unwrapped(ipaddress.ip_address(address)))
     except ValueError:
         return False
 
 
+def _is_global(ip: Address) -> bool:
+    return ip.is_global and not ip.is_multicast and (ip.version == 4 or ip in _GLOBAL)
+
+
 def _unwrapped(ip: Address) -> list[Address]:
-    """The address and every IPv4 address inside it."""
+    """The address and every IPv4 address inside it; only that one where it is just written as IPv6."""
     found: list[Address] = [ip]
     if isinstance(ip, ipaddress.IPv6Address):
         if ip.ipv4_mapped is not None:
             return [ip.ipv4_mapped]
+        if ip in _NAT64:
+            return [ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)]
         if ip.sixtofour is not None:
             found.append(ip.sixtofour)
         if ip.teredo is not None:
             found += ip.teredo
-        if ip in _NAT64:
-            found.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
     return found
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 
@@ -61,7 +62,8 @@ class People:
 class Teller:
     """Reads from where the last one stopped, as the server that leads ``epoch``.
 
-    ``deliver``: called when there is something new to deliver. ``clock``: ms UTC.
+    ``deliver``: called when there is something new to deliver. ``now``: engine time, by which things are true or not;
+    ``clock``: the wall clock, by which they are delivered, and which may be far from it. Both in ms UTC.
     """
 
     def __init__(
@@ -70,14 +72,13 @@ class Teller:
         notice: Notice,
         epoch: int,
         deliver: Callable[[], None],
+        now: Callable[[], int],
         clock: Callable[[], int] = wall_ms,
     ) -> None:
         self._store, self._notice, self._epoch = store, notice, epoch
-        self._deliver, self._clock = deliver, clock
+        self._deliver, self._now, self._clock = deliver, now, clock
         self._closing, self._news = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="notice-teller", daemon=True)
-        self._seen_at = 0
-        """Engine time of the newest batch, which may be ahead of the wall clock."""
         position = self._store.notice_position()
         # A database that has never told anybody anything does not begin with its whole past.
         self._read = self._written = self._store.last_seq() if position is None else position
@@ -119,6 +120,20 @@ class Teller:
     def turn(self) -> None:
         """Read what is new, then see which timers have come true. Raises StaleLeader and SQLAlchemyError."""
         people = People(self._store, self._notice)
+        try:
+            self._read_on(people)
+        except (StaleLeader, SQLAlchemyError):
+            raise  # what has not been read yet may say that a timer is over
+        except Exception:  # it may never be read: what was told to come true does so all the same
+            self._come_true(people)
+            raise
+        self._come_true(people)
+
+    def _come_true(self, people: People) -> None:
+        self._overdue_estimates(people)
+        self._fire(people)
+
+    def _read_on(self, people: People) -> None:
         if not people:
             self._read = max(self._read, self._store.last_seq())
         batches = self._store.batches(after=self._read) if people else iter(())
@@ -126,34 +141,43 @@ class Teller:
             self._tell(page, people)
         if self._read - self._written >= REMEMBER_WITHIN:
             self._write(self._read, [])
-        self._overdue_estimates(people)
-        self._fire(people)
 
     def _tell(self, page: Sequence[BatchRow], people: People) -> None:
         """Write what is to be told of these batches, each by itself; what that needs is read for all at once."""
+        try:
+            derived = self._derived(page)
+            jobs = self._jobs(told for found in derived.values() for told in found.told)
+        except (StaleLeader, SQLAlchemyError):
+            raise
+        except Exception as error:
+            if len(page) > 1:  # whichever it is, the others are told
+                for batch in page:
+                    self._tell([batch], people)
+            else:
+                log.error("batch_not_told", seq=page[0].seq, error=repr(error), exc_info=True)
+                self._read = page[0].seq
+            return
+        for batch in page:
+            with _else_left_out("batch_not_told", seq=batch.seq):
+                self._tell_of(batch, derived[batch.seq], people, jobs)
+            self._read = batch.seq
+
+    def _derived(self, page: Sequence[BatchRow]) -> dict[int, Derived]:
         happened = {batch.seq: record.happenings(batch, WANTED) for batch in page}
         up = [item.attempt_id for items in happened.values() for item in items if isinstance(item, ReplicasUp)]
         protections = self._store.protections_of(up) if up else {}
-        derived = {seq: derive(items, protections) for seq, items in happened.items()}
-        jobs = self._jobs(told for found in derived.values() for told in found.told)
-        for batch in page:
-            found = derived[batch.seq]
-            facts = self._share_changes(found, batch, jobs)
-            new = self._rows(found, batch.seq, people, jobs)
-            over = found.over & self._timers
-            if new or over or facts:
-                self._write(batch.seq, new, over, facts)
-            self._read, self._seen_at = batch.seq, batch.at
-            if any(row.state == "waiting" for row in new):
-                self._deliver()
+        return {seq: derive(items, protections) for seq, items in happened.items()}
 
-    def _rows(self, found: Derived, seq: int, people: People, jobs: Mapping[int, JobRow]) -> list[NoticeRow]:
-        """What cannot be put into words is logged and left out: it must not silence all that comes after."""
-        try:
-            return rows_of(found.told, seq, people, jobs, self._clock())
-        except Exception as error:
-            log.error("batch_not_told", seq=seq, error=repr(error), exc_info=True)
-            return []
+    def _tell_of(self, batch: BatchRow, found: Derived, people: People, jobs: dict[int, JobRow]) -> None:
+        facts: dict[str, str] = {}
+        with _else_left_out("batch_not_told", seq=batch.seq, part="shares"):
+            facts = self._share_changes(found, batch, jobs)
+        new = rows_of(found.told, batch.seq, people, jobs, self._clock())
+        over = found.over & self._timers
+        if new or over or facts:
+            self._write(batch.seq, new, over, facts)
+        if any(row.state == "waiting" for row in new):
+            self._deliver()
 
     def _write(
         self,
@@ -190,7 +214,7 @@ class Teller:
 
     def _overdue_estimates(self, people: People) -> None:
         """Jobs that have not started within the range that was estimated first, each once."""
-        now = self._clock()
+        now = self._now()
         if not people:
             self._looked = None
             return
@@ -200,13 +224,13 @@ class Teller:
         if new:
             jobs = self._store.jobs_of({job for job, _ in new})
             told = [Told(Kind.WAITS_LONGER, job, now, None, by=high, timer=high) for job, high in new]
-            self._write(self._read, rows_of(told, self._read, people, jobs, now))
+            self._write(self._read, rows_of(told, self._read, people, jobs, self._clock()))
         self._looked = now
 
     def _fire(self, people: People) -> None:
         now = self._clock()
         due: dict[int, int | None] = {}
-        rows = self._store.due_timers(max(now, self._seen_at))
+        rows = self._store.due_timers(self._now())
         for row in rows:
             person, at = people.get(row.user), min(now, row.due_at)
             told_at = due_at(at, row.kind, person) if person is not None else at
@@ -229,30 +253,49 @@ def unfunded(config: ConfigApplied) -> set[tuple[str, str]]:
     return found
 
 
+@contextmanager
+def _else_left_out(event: str, **names: object) -> Iterator[None]:
+    """What goes wrong here is logged and left out: it must not silence all that comes after."""
+    try:
+        yield
+    except (StaleLeader, SQLAlchemyError):
+        raise
+    except Exception as error:
+        log.error(event, error=repr(error), exc_info=True, **names)
+
+
 def rows_of(told: Collection[Told], seq: int, people: People, jobs: Mapping[int, JobRow], now: int) -> list[NoticeRow]:
-    """One row for each thing and each way to tell it to somebody who wants to know. ``now``: by the wall clock."""
-    found = []
+    """One row for each thing and each way to tell it to somebody who wants to know. ``now``: by the wall clock.
+
+    A job that cannot be put into words is logged and left out.
+    """
+    found: list[NoticeRow] = []
     for one in told:
-        job = jobs.get(one.job_id)
-        person = people.get(job.user) if job is not None else None
-        if job is None or person is None or one.kind not in person.kinds or one.who == job.user:
-            continue  # gone with its history; nobody to tell; their own doing
-        if one.at < person.since:
-            continue
-        gainer = jobs.get(one.gainer)
-        row = NoticeRow(
-            key=f"{one.kind}:{one.attempt_id or one.job_id}:{one.timer or seq}",
-            seq=seq,
-            at=one.at,
-            user=job.user,
-            channel="",
-            kind=one.kind.value,
-            job_id=job.id,
-            title=text.title(one, job),
-            body=text.body(one, job, gainer),
-            data=text.data(one, job, gainer),
-            state="timer" if one.timer else "waiting",
-            due_at=one.timer or due_at(min(one.at, now), one.kind, person),
-        )
-        found += [replace(row, channel=channel.value) for channel in person.channels()]
+        with _else_left_out("job_not_told", seq=seq, job=one.job_id):
+            found += _rows_of_one(one, seq, people, jobs, now)
     return found
+
+
+def _rows_of_one(one: Told, seq: int, people: People, jobs: Mapping[int, JobRow], now: int) -> list[NoticeRow]:
+    job = jobs.get(one.job_id)
+    person = people.get(job.user) if job is not None else None
+    if job is None or person is None or one.kind not in person.kinds or one.who == job.user:
+        return []  # gone with its history; nobody to tell; their own doing
+    if one.at < person.since:
+        return []
+    gainer = jobs.get(one.gainer)
+    row = NoticeRow(
+        key=f"{one.kind}:{one.attempt_id or one.job_id}:{one.timer or seq}",
+        seq=seq,
+        at=one.at,
+        user=job.user,
+        channel="",
+        kind=one.kind.value,
+        job_id=job.id,
+        title=text.title(one, job),
+        body=text.body(one, job, gainer),
+        data=text.data(one, job, gainer),
+        state="timer" if one.timer else "waiting",
+        due_at=one.timer or due_at(min(one.at, now), one.kind, person),
+    )
+    return [replace(row, channel=channel.value) for channel in person.channels()]

@@ -42,6 +42,8 @@ async def _post(target: Target, body: bytes, message: str, secret: str, now: int
         return TryAgain(f"no answer within {timeout_s:g} s")
     except socket.gaierror as error:
         return TryAgain(f"{target.host} cannot be found: {error.strerror}")
+    except UnicodeError:  # no name that can be asked for
+        return Refused(f"{target.host} cannot be the name of a host")
     except ssl.SSLError as error:
         return TryAgain(f"TLS failed: {error.reason}")
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:

@@ -142,7 +142,9 @@ class Database:
         path = _file_of(parsed)
         if path is not None:
             _prepare_file(path)
-        engine = create_engine(parsed, pool_size=10, max_overflow=30, pool_pre_ping=path is None)
+        # Errors go into logs, and parameters may be secrets: addresses of webhooks, environments of jobs.
+        pool: dict[str, Any] = {"pool_size": 10, "max_overflow": 30, "pool_pre_ping": path is None}
+        engine = create_engine(parsed, hide_parameters=True, **pool)
         if path is not None:
             _set_up_sqlite(engine)
         database = cls(engine)

@@ -107,6 +107,27 @@ class Notices(Database):
             query = select(_table.c.id).where(_table.c.key.in_(keys)).order_by(_table.c.id)
             return list(connection.execute(query).scalars())
 
+    def add_tests(self, rows: Sequence[NoticeRow], now: int, gap: int) -> tuple[list[int], int]:
+        """Put tests of one kind for one person into the outbox, one for each channel, unless there were enough.
+
+        Nothing when they had one in the last ``gap`` ms; nothing by a channel whose last one is still on its way.
+        Returns the ids, and after how many ms another one may be asked for: 0 when nobody can tell.
+        """
+        first = rows[0]
+        theirs = (_table.c.user == first.user) & (_table.c.kind == first.kind)
+        # A wall clock that was put back must not forbid tests until it is there again.
+        lately = select(func.max(_table.c.at)).where(theirs, _table.c.at > now - gap, _table.c.at <= now)
+        with self._write() as connection:
+            last = connection.execute(lately).scalar_one_or_none()
+            if last is not None:
+                return [], last + gap - now
+            open_ones = select(_table.c.channel).where(theirs, _table.c.state == "waiting")
+            busy = set(connection.execute(open_ones).scalars())
+            new = [row for row in rows if row.channel not in busy]
+            self._insert(connection, new)
+            query = select(_table.c.id).where(_table.c.key.in_({row.key for row in new})).order_by(_table.c.id)
+            return list(connection.execute(query).scalars()), 0
+
     def _insert(self, connection: Connection, rows: Sequence[NoticeRow]) -> None:
         there: set[tuple[str, str]] = set()
         for start in range(0, len(rows), _AT_ONCE):

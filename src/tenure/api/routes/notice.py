@@ -16,6 +16,7 @@ from tenure.api.models import Page
 from tenure.api.notice_models import NoticeView, TestedView, ToldView
 from tenure.api.requests import NoticeRequest
 from tenure.core import codec
+from tenure.core.model import MINUTE
 from tenure.engine.clock import wall_ms
 from tenure.engine.engine import Engine
 from tenure.engine.errors import Conflict, NotFound
@@ -29,6 +30,9 @@ from tenure.store import AuditRow, NoticePersonRow, NoticeRow, UserRow
 from tenure.units import UnitError
 
 router = APIRouter(prefix="/v1/users/{name}/notice", tags=["notice"])
+
+TEST_GAP = MINUTE
+"""ms between two tests to one person: the address may be somebody else's."""
 
 UserName = Annotated[str, Path(max_length=200, pattern=NO_CONTROL)]
 
@@ -62,7 +66,8 @@ def change(body: NoticeRequest, engine: Server, user: Caller, courier: Delivery,
     """Change how somebody is told. A new webhook's secret is in the answer, and is not shown again."""
     _check(engine, body)
     now = wall_ms()
-    old = engine.store.notice_person(name) or _first(name, now)
+    # What happened before they asked is not told, and things happen by engine time.
+    old = engine.store.notice_person(name) or _first(name, engine.present())
     new = replace(old, changed_at=now, **_given(body))
     fresh = bool(new.webhook) and (new.webhook != old.webhook or body.new_secret)
     if fresh:
@@ -74,7 +79,10 @@ def change(body: NoticeRequest, engine: Server, user: Caller, courier: Delivery,
 
 @router.post("/test", status_code=202)
 def test(engine: Server, user: Caller, courier: Delivery, name: Theirs) -> TestedView:
-    """Send something to every address of somebody, at once; the log says what became of it."""
+    """Send something to every address of somebody, at once; the log says what became of it.
+
+    Once a minute, and not by a channel whose last test is still on its way; 429 when nothing may be sent.
+    """
     person = _person(engine, name)
     if person is None or not person.channels():
         raise Conflict("there is no address to send anything to", "set one: tenure notice set --webhook or --email")
@@ -83,7 +91,10 @@ def test(engine: Server, user: Caller, courier: Delivery, name: Theirs) -> Teste
     text = "If you can read this, notices reach you."
     data = codec.dumps({"kind": TEST, "user": name, "who": user.name})
     row = NoticeRow(key, 0, now, name, "", TEST, 0, title, text, data, "waiting", now)
-    ids = engine.store.add_notices([replace(row, channel=channel.value) for channel in person.channels()])
+    rows = [replace(row, channel=channel.value) for channel in person.channels()]
+    ids, again = engine.store.add_tests(rows, now, TEST_GAP)
+    if not ids:
+        raise _too_often(name, again)
     courier.poke()
     return TestedView(ids=ids)
 
@@ -98,6 +109,16 @@ def told(
     """What somebody was and will be told, newest first, and what became of it."""
     rows = engine.store.notice_log(name, limit, after)
     return Page(items=[_told(row) for row in rows], next=rows[-1].id if len(rows) == limit else None)
+
+
+def _too_often(name: str, again: int) -> problems.Failed:
+    """``again``: ms until there may be another test; 0: not before the last one has come to its end."""
+    if again:
+        seconds = -(-again // 1000)
+        detail = f"{name} was sent a test less than a minute ago: ask again in {seconds} s"
+        return problems.Failed(429, detail, headers={"Retry-After": str(seconds)})
+    detail = f"the last test to {name} is still on its way, and is tried again by itself: tenure notice log says why"
+    return problems.Failed(429, detail, headers={"Retry-After": str(TEST_GAP // 1000)})
 
 
 def _person(engine: Engine, name: str) -> Person | None:
@@ -132,10 +153,10 @@ def _hidden(engine: Engine, webhook: str) -> str:
         return "(not allowed any more)"
 
 
-def _first(name: str, now: int) -> NoticePersonRow:
-    """What holds for somebody who has chosen nothing."""
+def _first(name: str, since: int) -> NoticePersonRow:
+    """What holds for somebody who has chosen nothing. ``since``: engine time."""
     kinds, through = codec.dumps(list(USUAL)), codec.dumps(list(URGENT))
-    return NoticePersonRow(name, "", "", "", kinds, through, 0, "", "UTC", now, now)
+    return NoticePersonRow(name, "", "", "", kinds, through, 0, "", "UTC", since, since)
 
 
 def _check(engine: Engine, body: NoticeRequest) -> None:

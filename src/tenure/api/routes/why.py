@@ -18,7 +18,6 @@ from tenure.api.why_views import ended_view, help_views, why_view
 from tenure.core import explain
 from tenure.core.reasons import Because, Reason, Refusal
 from tenure.core.state import State
-from tenure.engine.clock import wall_ms
 from tenure.engine.engine import Engine
 from tenure.engine.past import Past
 from tenure.store import JobRow
@@ -47,7 +46,7 @@ def why(
     With ``at``: as it was then, for as long as the log reaches back.
     """
     row = job_of(engine, job_id)
-    now = max(engine.now(), wall_ms())
+    now = engine.present()  # the wall clock may be far from it, after a step
     if at is not None:
         then = _moment(at, row, now)
         # A state that has to be read takes its time, and holds nothing up.
