@@ -78,9 +78,12 @@ def test_shares_that_cannot_be_compared_drop_nothing_else(log: Log) -> None:
         budgets = (Budget("lab", SHARE_ONE), Budget("lab/language", share))
         return ConfigApplied(NOW, (Cluster("main", ()),), Policy(), budgets, (), "root")
 
-    log.write(events=[config(100_000)], jobs=[job_row(3, "ann", spec="{}")])
+    log.write(events=[config(100_000)], jobs=[job_row(3, "ann", spec="{}"), job_row(4, "ann")])
     log.write(start(1, "1.1"), events=[config(0)])
-    assert kinds(log) == ["started"]
+    assert sorted(kinds(log)) == ["held", "held", "started"]  # jobs 1 and 4; what job 3 wants cannot be read
+    log.store.tell(log.epoch, log.seq, facts={"notice_unfunded": "no list"})
+    log.write(start(1, "1.2"), events=[config(100_000)])
+    assert sorted(kinds(log)) == ["held", "held", "started", "started"]
 
 
 def test_a_database_that_fails_is_asked_again(log: Log) -> None:

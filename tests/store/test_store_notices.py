@@ -83,11 +83,15 @@ def test_there_is_one_open_test_by_channel_and_one_in_a_while(store: Store, epoc
 
 def test_errors_do_not_show_what_was_written(store: Store) -> None:
     """They go into the log."""
+    row = replace(PERSON, webhook="https://hooks.example.com/very-secret")
     with store._write() as connection:
         connection.execute(text("ALTER TABLE notice_people RENAME TO elsewhere"))
-    row = replace(PERSON, webhook="https://hooks.example.com/very-secret")
-    with pytest.raises(SQLAlchemyError) as failed:
-        store.put_notice_person(row, AuditRow(NOW, "ann", "notice changed", "ann", "{}"))
+    try:
+        with pytest.raises(SQLAlchemyError) as failed:
+            store.put_notice_person(row, AuditRow(NOW, "ann", "notice changed", "ann", "{}"))
+    finally:
+        with store._write() as connection:
+            connection.execute(text("ALTER TABLE elsewhere RENAME TO notice_people"))
     assert "notice_people" in str(failed.value) and "very-secret" not in str(failed.value)
 
 

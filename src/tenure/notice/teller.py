@@ -205,11 +205,12 @@ class Teller:
         before = {(budget, cluster) for budget, cluster in json.loads(self._store.meta(_UNFUNDED) or "[]")}
         lost = {budget for budget, _ in now - before}
         for job in self._store.waiting_in(sorted(lost)) if lost else ():
-            clusters = json.loads(job.spec)["clusters"]
-            if job.charged and job.submitted_at <= batch.at and all((job.budget, name) in now for name in clusters):
-                why = Because(Reason.HELD_NO_SHARE, {"budget": job.budget, "cluster": clusters[0]})
-                derived.add(Told(Kind.HELD, job.id, derived.config.at, why))
-                jobs[job.id] = job
+            with _else_left_out("job_not_told", seq=batch.seq, job=job.id):
+                clusters = json.loads(job.spec)["clusters"]
+                if job.charged and job.submitted_at <= batch.at and all((job.budget, name) in now for name in clusters):
+                    why = Because(Reason.HELD_NO_SHARE, {"budget": job.budget, "cluster": clusters[0]})
+                    derived.add(Told(Kind.HELD, job.id, derived.config.at, why))
+                    jobs[job.id] = job
         return {_UNFUNDED: json.dumps(sorted(now))}
 
     def _overdue_estimates(self, people: People) -> None:
