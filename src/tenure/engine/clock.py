@@ -42,7 +42,7 @@ class Anchor:
 
 
 class Clock:
-    """Engine time in ms. Not thread-safe: the engine's thread reads it; ``last`` may be read by any.
+    """Engine time in ms. Not thread-safe: the engine's thread reads it; ``last`` and ``present`` may be read by any.
 
     ``alarm``: one that was on when ``anchor`` was recorded; a restart does not end it.
     """
