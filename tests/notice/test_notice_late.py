@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from notice_kit import NOW
 from sqlalchemy.exc import OperationalError
-from test_notice_teller import Log, job_row, reserve, start
+from teller_kit import Log, job_row, reserve, start
 
 from tenure import words
 from tenure.core.model import DAY, HOUR, MINUTE, SECOND
