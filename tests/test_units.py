@@ -322,3 +322,20 @@ def test_moments_that_are_refused(text: str, fix: str) -> None:
 )
 def test_gpu_time_in_the_unit_that_suits_it(amount_ms: int, text: str) -> None:
     assert units.format_gpu_time(amount_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("ppm", "digits"),
+    [
+        ((420_000,), 2),
+        ((420_000, 420_000), 2),
+        ((None, -1), 2),
+        ((0, 4_900, None), 3),
+        ((0, 400), 4),
+        ((1_000_000, 1_000_001), 6),
+        ((994_000, 1_000_000, 1_300_000), 2),
+        ((996_000, 1_000_000, 1_300_000), 3),
+    ],
+)
+def test_different_ratios_have_as_many_decimals_as_tell_them_apart(ppm: tuple[int | None, ...], digits: int) -> None:
+    assert units.digits_apart(*ppm) == digits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ EXAMPLES: dict[str, Number] = {
     "gpu_hours": 1_500 * HOUR,
     "gpus_time": 8 * HOUR,
     "rule": "margin",
+    **dict.fromkeys(("gpus", "hosts", "gpus_are", "hosts_are", "evictions_are"), 3),
     "protections": (("3.1", T), ("4.1", T + HOUR)),
     "": 7,
 }
@@ -85,6 +87,50 @@ def test_sentences_in_human_units() -> None:
         "Backing off after failures: 3 in a row, the last one: executor lost; tried again at 2027-01-15 08:00:00 UTC."
     )
     assert words.sentence(Because(Reason.TIMED_OUT, {"timeout": 90 * MINUTE})) == "Reached its timeout of 1h30m."
+
+
+def test_one_is_said_as_one() -> None:
+    kept = {"hosts": 1, "wanted": 1}
+    assert words.sentence(Because(Reason.HEADROOM, kept)) == (
+        "1 host is kept for short contracts: 1 GPU is wanted for them."
+    )
+    for reason in Reason:
+        numbers = {
+            key: 1 if kind in ("", "gpus", "hosts") or kind.endswith("_are") else EXAMPLES[kind]
+            for key, kind in words.keys(reason)
+        }
+        text = words.sentence(Because(reason, numbers)) + words.cause(Because(reason, numbers))
+        assert not re.search(r"\b1 \w+s\b", text), text
+
+
+def test_ratios_beside_each_other_look_different_when_they_are() -> None:
+    def said(reason: Reason, first: int, second: int) -> str:
+        sides = {"first": "lab/a", "first_recent_ppm": 0, "second": "lab/b", "second_recent_ppm": 0}
+        return words.cause(Because(reason, {**sides, "first_ratio_ppm": first, "second_ratio_ppm": second}))
+
+    evicted = Reason.EVICTED_STANDING
+    assert "usage ratio 0.0012 against 0.0014 of lab/b; over the last day 0.00 against 0.00" in said(
+        evicted, 1200, 1400
+    )
+    assert "usage ratio 0.00 against 0.01 of" in said(evicted, 4_000, 6_000)
+    assert "usage ratio 1.000000 against 1.000001 of" in said(evicted, 1_000_000, 1_000_001)
+    assert "usage ratio 0.42 against 0.42 of" in said(evicted, 420_000, 420_000)
+    assert "its usage ratio is 0.0012 (0.00 over the last day), that of lab/b 0.0014 (0.00)" in said(
+        Reason.WAITING_STANDING, 1200, 1400
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "now", "then"),
+    [
+        ("running", "is running", "was running"),
+        ("timed_out", "has timed out", "had timed out"),
+        ("succeeded", "has succeeded", "had succeeded"),
+        ("preempted", "was preempted", "was preempted"),
+    ],
+)
+def test_a_state_is_told_as_of_now_or_of_then(state: str, now: str, then: str) -> None:
+    assert (words.being(state), words.being(state, then=True)) == (now, then)
 
 
 def test_what_a_live_scheduler_says_is_said_with_numbers() -> None:

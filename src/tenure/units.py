@@ -203,6 +203,23 @@ def format_ratio(numerator: int, denominator: int, digits: int = 2) -> str:
     return _rounded(numerator, denominator, digits) if denominator else "-"
 
 
+def digits_apart(*ppm: int | None) -> int:
+    """As many decimals as it takes for different ratios (parts per million) to look different: 2, at most 6.
+
+    None, and what is below 0, has no ratio.
+    """
+    known = {each for each in ppm if each is not None and each >= 0}
+    for digits in range(2, 6):
+        if len({format_ratio(each, SHARE_ONE, digits) for each in known}) == len(known):
+            return digits
+    return 6
+
+
+def counted(number: int, what: str) -> str:
+    """``1 host``, ``2 hosts``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def parse_share(text: str) -> int:
     """Parts per million in ``0.35``, ``35%`` or an exact ``1/4``. Raises UnitError outside 0 to 1."""
     stripped = text.strip()

@@ -13,7 +13,7 @@ import signal
 from collections.abc import Callable, Mapping
 
 from tenure import units
-from tenure.core.model import GPU
+from tenure.core.model import GPU, SHARE_ONE
 from tenure.core.reasons import Because, Number, Reason
 
 _RATIOS = (
@@ -28,9 +28,10 @@ TEMPLATES: dict[Reason, str] = {
     Reason.STARTED_BY_EVICTION: "Claims GPUs of others[: {victims} evicted for it][, all gone by {kill_at:time}].",
     Reason.STARTED_RESERVED: "Starts on the hosts that were held for it[ since {made_at:time}]"
     "[: {victims} evicted for it].",
-    Reason.RESERVED: "Holds a reservation[ of {hosts} hosts][ in {cluster}][: free to it by {told:time}]"
+    Reason.RESERVED: "Holds a reservation[ of {hosts:hosts}][ in {cluster}][: free to it by {told:time}]"
     "[, its reservation number {times}].",
-    Reason.HEADROOM: "[{hosts}|Some] hosts are kept for short contracts[: {wanted} GPUs are wanted for them].",
+    Reason.HEADROOM: "[{hosts:hosts_are}|Some hosts are] kept for short contracts"
+    "[: {wanted:gpus_are} wanted for them].",
     Reason.CLAIM_COMPLETE: "Started: the GPUs that it claimed have all been released[; claimed at {planned_at:time}].",
     Reason.CLAIM_RELEASED: "The GPUs that it claimed are free; charged jobs choose first, and it takes what they leave"
     "[; claimed at {planned_at:time}].",
@@ -43,23 +44,23 @@ TEMPLATES: dict[Reason, str] = {
     Reason.WAITING_CAPACITY: "Waiting for GPUs[: it needs {gpus}, and {free_gpus} are free]"
     f"{_EVICTABLE}{_PROTECTED}.",
     Reason.WAITING_WHOLE_HOSTS: "Waiting for whole hosts[: it needs {whole_needed}, and {whole_free} are free]"
-    f"[; {{free_gpus}} GPUs are free in pieces]{_EVICTABLE}{_PROTECTED}.",
+    f"[; {{free_gpus:gpus_are}} free in pieces]{_EVICTABLE}{_PROTECTED}.",
     Reason.WAITING_LABELS: "Waiting for hosts with the labels that it requires[: {labels:names}]"
-    "[; {free_gpus} GPUs are free elsewhere].",
+    "[; {free_gpus:gpus_are} free elsewhere].",
     Reason.WAITING_HOST_STATE: "Waiting for hosts to be healthy again[: {hosts:names}][ ({closed} closed)].",
     Reason.WAITING_CPU_MEMORY: "Waiting for CPUs or memory: GPUs are free, but not enough beside them"
-    "[ on {hosts_short} hosts].",
-    Reason.WAITING_OTHERS: "Waiting: jobs that Tenure did not start use [{others} GPUs|GPUs or CPUs][ on {hosts:names}]"
+    "[ on {hosts_short:hosts}].",
+    Reason.WAITING_OTHERS: "Waiting: jobs that Tenure did not start use [{others:gpus}|GPUs or CPUs][ on {hosts:names}]"
     "[: it needs {gpus}, and {free_gpus} are free at most].",
-    Reason.WAITING_EVICTION_CAP: "Waiting: only [{cap}|so many] evictions are allowed in a minute"
+    Reason.WAITING_EVICTION_CAP: "Waiting: only [{cap:evictions_are}|so many evictions are] allowed in a minute"
     "[, and {recent} happened in the last one].",
     Reason.WAITING_CLAIM: "Waiting for its GPUs: [{victims:names}|others] must release them first"
     "[, by {kill_at:time}].",
     Reason.WAITING_TEAM_CAP: "Waiting: the protected GPUs of its team are at their cap[ in {cluster}].",
     Reason.WAITING_TURN: "Waiting for its turn: jobs that came before it start first[ in {cluster}].",
     Reason.WAITING_RESERVED: "Waiting: the GPUs that it could use are held for jobs that come first[ in {cluster}]"
-    "[, {hosts} hosts of them].",
-    Reason.WAITING_RESERVATION: "Waiting: [{held}|some] hosts are held for it[ in {cluster}: {hosts:names}]"
+    "[, {hosts:hosts} of them].",
+    Reason.WAITING_RESERVATION: "Waiting: [{held:hosts_are}|some hosts are] held for it[ in {cluster}: {hosts:names}]"
     "[; they are free to it by {told:time}][, and it starts by {starts_by:time}].",
     Reason.WAITING_DEPENDENCY: "Waiting for other jobs to end[, with success: {ok:names}]"
     "[, in whatever way: {any:names}].",
@@ -76,12 +77,12 @@ TEMPLATES: dict[Reason, str] = {
     "[: {gainer_priority} against {victim_priority}].",
     Reason.EVICTED_LEVEL: "Evicted for [job {gainer}|a job] with a higher priority"
     "[: {gainer_priority} against {victim_priority}].",
-    Reason.EVICTED_UNALLOCATED: "Evicted[ for job {gainer}][ ({gainer_gpus} GPUs)]: it ran unallocated, and charged "
+    Reason.EVICTED_UNALLOCATED: "Evicted[ for job {gainer}][ ({gainer_gpus:gpus})]: it ran unallocated, and charged "
     "jobs come first.",
     Reason.EVICTED_RESERVED: "Evicted[ for job {gainer}]: its hosts were held for that job[ since {made_at:time}], "
     "and their time has come.",
     Reason.EVICTED_HEADROOM: "Evicted[ for job {gainer}]: its host is kept for short contracts[, which need "
-    "{wanted} GPUs now].",
+    "{wanted:gpus} now].",
     Reason.EVICTED_MOVED: "Moved[ to make room for job {gainer}]: there is a place for it elsewhere[, and that job "
     "gains {gained:gpu_hours} GPU-hours, where {lost:gpu_hours} are lost].",
     Reason.EVICTED_DRAIN: "Evicted because its host[ {host}] is draining[: {why}].",
@@ -133,7 +134,7 @@ CAUSES: dict[Reason, str] = {
     Reason.EVICTED_LEVEL: "that job has the higher priority[ ({gainer_priority} against {victim_priority})]",
     Reason.EVICTED_UNALLOCATED: "it ran unallocated, and charged jobs come first",
     Reason.EVICTED_RESERVED: "its hosts were held for that job[ since {made_at:time}]",
-    Reason.EVICTED_HEADROOM: "its host is kept for short contracts[, which needed {wanted} GPUs]",
+    Reason.EVICTED_HEADROOM: "its host is kept for short contracts[, which needed {wanted:gpus}]",
     Reason.EVICTED_MOVED: "there was a place for it elsewhere[, and that job gained {gained:gpu_hours} GPU-hours, "
     "where {lost:gpu_hours} were lost]",
     Reason.EVICTED_DRAIN: "its host[ {host}] was draining[ ({why})]",
@@ -182,6 +183,17 @@ def keys(reason: Reason) -> list[tuple[str, str]]:
     return list(found.items())
 
 
+_BEEN = {"timed_out": "had timed out", "succeeded": "had succeeded", "failed": "had failed"}
+_IS = {"timed_out": "has timed out", "succeeded": "has succeeded", "failed": "has failed"}
+_IS |= {"cancelled": "was cancelled", "preempted": "was preempted"}
+
+
+def being(state: str, *, then: bool = False) -> str:
+    """A job's state behind "it": ``is running``, ``has succeeded``; of a past moment ``was running``."""
+    known = _BEEN if then else _IS
+    return known.get(state, f"{'was' if then else 'is'} {state.replace('_', ' ')}")
+
+
 def _part(text: str, numbers: Mapping[str, Number]) -> str:
     first, _, otherwise = text.partition("|")
     try:
@@ -196,6 +208,8 @@ def _show(key: str, kind: str | None, numbers: Mapping[str, Number]) -> str:
         raise _Missing
     if kind is None:
         return _plain(value)
+    if kind == "ratio":
+        return _ratio(key, numbers)
     if kind in _INTEGER_KINDS:
         if not isinstance(value, int):
             raise _Missing
@@ -218,8 +232,19 @@ def moment(at: int) -> str:
     return units.format_time(at - at % 1000).replace("T", " ").replace("Z", " UTC")
 
 
-def _ratio(ppm: int) -> str:
-    return "without a share" if ppm < 0 else units.format_ratio(ppm, 1_000_000)
+def _ratio(key: str, numbers: Mapping[str, Number]) -> str:
+    """A ratio of ``first`` or ``second``, with as many decimals as it takes to tell it from the other's."""
+    ppm = numbers[key]
+    if not isinstance(ppm, int):
+        raise _Missing
+    side, _, what = key.partition("_")
+    other = numbers.get(f"{'second' if side == 'first' else 'first'}_{what}")
+    digits = units.digits_apart(ppm, other if isinstance(other, int) else None)
+    return "without a share" if ppm < 0 else units.format_ratio(ppm, SHARE_ONE, digits)
+
+
+def _are(what: str) -> Callable[[int], str]:
+    return lambda number: f"{units.counted(number, what)} {'is' if number == 1 else 'are'}"
 
 
 def _while_protected(value: int) -> str:
@@ -233,7 +258,7 @@ def _word(value: Number) -> str:
     return str(value).replace("_", " ")
 
 
-_RULES = {
+RULES = {
     "order": "comes first",
     "margin": "is not behind by the margin",
     "turn": "has its turn",
@@ -243,9 +268,9 @@ _RULES = {
 
 
 def _rule(value: Number) -> str:
-    if not isinstance(value, str) or value not in _RULES:
+    if not isinstance(value, str) or value not in RULES:
         raise _Missing
-    return _RULES[value]
+    return RULES[value]
 
 
 def _codes(value: Number) -> str:
@@ -280,11 +305,15 @@ def _protections(value: Number) -> str:
 
 _INTEGER_KINDS: dict[str, Callable[[int], str]] = {
     "time": _time,
-    "ratio": _ratio,
     "duration": units.format_duration,
     "gpu_hours": units.format_gpu_hours,
     "gpus_time": lambda gpus_ms: units.format_gpu_hours(gpus_ms * GPU),
     "while_protected": _while_protected,
+    "gpus": lambda gpus: units.counted(gpus, "GPU"),
+    "hosts": lambda hosts: units.counted(hosts, "host"),
+    "gpus_are": _are("GPU"),
+    "hosts_are": _are("host"),
+    "evictions_are": _are("eviction"),
 }
 _OTHER_KINDS: dict[str, Callable[[Number], str]] = {
     "names": _plain,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from support.world import World, hosts
 from tenure.api.why_models import Why
 from tenure.api.why_views import why_view
 from tenure.cli.why_page import page
-from tenure.core.model import HOUR, MINUTE
+from tenure.core.model import HOUR, MINUTE, Array
 from tenure.why import answer
 
 
@@ -46,6 +47,8 @@ def test_why_from_the_queue_to_the_end(server: TestServer) -> None:
     assert "In its way: it needs 4 GPUs on 1 whole host, and finds 0 GPUs, 0 whole hosts\n" in said
     assert f"{runs}.1      admin  lab/vision     8  " in said and " protected  8 GPUs, 2 whole hosts\n" in said
     assert said.endswith(", if those who come first leave it.\n")
+    whole = server.cli("why", str(waits)).stdout
+    assert whole.startswith(f"array {waits}: 2 wait. This is {waits}_3:\nWaiting for GPUs: ")
     as_json = json.loads(server.cli("why", str(waits), "--json").stdout)
     assert as_json["job"] == waits and as_json["ahead"]["jobs"] == 1
     safe = server.cli("why", str(runs)).stdout
@@ -55,6 +58,8 @@ def test_why_from_the_queue_to_the_end(server: TestServer) -> None:
     server.client.wait(waits, timeout_s=60)
     ended = server.cli("why", f"{waits}_3").stdout
     assert ended.startswith("It never ran: it waited ") and ", and was cancelled by admin.\n" in ended
+    assert server.cli("eta", f"{waits}_3").stdout.startswith(f"Job {waits}_3 does not wait: it was cancelled.")
+    assert server.cli("why", str(waits)).stdout.startswith(f"array {waits}: 1 ended, 1 ")
     assert "there is no such job" in server.cli("why", "999999", code=4).stderr
     assert "this command takes one job" in server.cli("why", f"{waits}_[3-4]", code=2).stderr
 
@@ -62,12 +67,12 @@ def test_why_from_the_queue_to_the_end(server: TestServer) -> None:
 # ---- the page, from a world whose numbers are known
 
 
-def printed(world: World, job: int) -> str:
-    """What a terminal of 110 columns shows about a job, after a round through JSON."""
+def printed(world: World, job: int, width: int = 110) -> str:
+    """What a terminal shows about a job, after a round through JSON."""
     view = Why.model_validate_json(why_view(answer(world.state, world.job(job))).model_dump_json())
-    console = Console(width=110, color_system=None, highlight=False)
+    console = Console(width=width, color_system=None, highlight=False)
     with console.capture() as captured:
-        for part in page(view, world.now):
+        for part in page(view, world.now, width):
             console.print(part)
     return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
 
@@ -125,3 +130,40 @@ def test_of_many_siblings_the_first_ones_and_its_own_are_shown() -> None:
     said = printed(world, last)
     assert said.count("    lab/b") == 7 and "  > lab/b07" in said and "    ...\n" in said
     assert "lab/b01 comes first: over the last day" not in said and "lab/b01 comes first: its usage ratio" in said
+
+
+@pytest.mark.usefixtures("utc")
+def test_a_narrow_terminal_has_fewer_columns_and_nothing_is_cut_off() -> None:
+    world, jobs = lab()
+    said = printed(world, jobs["gang"], 74)
+    assert "…" not in said
+    assert "    BUDGET" not in said and "  BUDGET          RATIO  LAST DAY  RUNS EXPOSED\n" in said
+    assert "    lab/robots       0.02      0.04  8 GPUs, not for it\n" in said
+    assert "  1.1      ann   10:00 protected  8 GPUs, 1 whole host\n" in said
+
+
+@pytest.mark.usefixtures("utc")
+def test_ratios_that_decide_are_told_apart() -> None:
+    world = World(hosts(1), {"lab/a": 0.5, "lab/b": 0.5})
+    past(world, ("lab/a", 400, OLD, "ann"), ("lab/b", 401, OLD, "bob"))
+    world.submit("lab/a", 8, min_runtime=2 * HOUR)
+    first = world.submit("lab/a", 8, min_runtime=HOUR)
+    waits = world.submit("lab/b", 8, min_runtime=HOUR)
+    said = printed(world, waits)
+    levels = answer(world.state, world.job(waits)).places[0].levels
+    assert levels[0].by is not None and levels[0].by.value == "ratio", first
+    ratios = re.findall(r"lab/[ab] +50%  +(\S+)", said)
+    assert len(set(ratios)) == 2 and len({len(ratio) for ratio in ratios}) == 1, said
+
+
+@pytest.mark.usefixtures("utc")
+def test_jobs_of_arrays_in_the_way_are_called_by_their_label_and_it_is_said_by_which_rule_they_stay() -> None:
+    world = World(hosts(2), {"lab/a": 0.5, "lab/b": 0.5})
+    past(world, ("lab/b", 400, OLD, "bob"))
+    event = world.queue("lab/a", 8, array=Array((0, 1), 0))
+    world.step(event)
+    said = printed(world, world.submit("lab/b", 8, min_runtime=HOUR))
+    first = event.job_id
+    assert f"  {first}.1      {first}_0" in said and "  ATTEMPT  JOB " in said
+    assert "not known: it comes first" in said
+    assert said.endswith("some of these may stay, and have no time-out; 1 other may end before.\n")

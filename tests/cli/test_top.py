@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import io
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 from rich.console import Console
+from textual.containers import VerticalScroll
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from support.server import TestServer
+from tenure.cli import render
 from tenure.cli.top.app import TopApp
 from tenure.cli.top.views import BudgetPane, GpuMap, Headline, Help, JobTable
 from tenure.client import Client
+from tenure.core.model import HOUR, MINUTE
 
 PATIENCE_S = 60
 Body = Callable[["Screen"], Awaitable[None]]
@@ -169,6 +180,102 @@ def test_it_hears_of_what_happens(server: TestServer, busy: dict[str, int]) -> N
         await on.until(lambda: on.names() == ["waits"] and on.jobs()[0][1] == "running", "the next one runs")
 
     screen(server, body)
+
+
+def test_times_count_on_without_news(server: TestServer, busy: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while no frame comes: what is shown is worked out from when it began, and until when it is protected."""
+
+    async def body(on: Screen) -> None:
+        await on.until(lambda: len(on.jobs()) == 3, "three jobs")
+        on.app._follower.stop()
+        last = on.app.taken
+        later = render.now_ms() + 10 * MINUTE
+        monkeypatch.setattr(render, "now_ms", lambda: later)
+        await on.until(lambda: "protected 49m" in on.jobs()[0][-1], "ten minutes less")
+        assert on.jobs()[0][5].startswith("10m") and on.jobs()[2][5].startswith("10m")
+        later += HOUR
+        await on.until(lambda: on.jobs()[0][-1] == "n1 exposed", "its protection is over")
+        assert "▓ 4" in str(on.app.query_one(GpuMap).render())
+        assert on.app.taken is last
+
+    screen(server, body)
+
+
+def test_in_a_quiet_cluster_it_asks_again(server: TestServer) -> None:
+    async def body(on: Screen) -> None:
+        first = on.app.taken
+        assert first is not None
+        await on.until(lambda: on.app.taken is not first, "another frame")
+        assert on.app.taken is not None and on.app.taken.status.seq == first.status.seq, "nothing had happened"
+
+    screen(server, body)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_pane_fits(server: TestServer, busy: dict[str, int], width: int) -> None:
+    async def body(on: Screen) -> None:
+        await on.until(lambda: len(on.jobs()) == 3, "three jobs")
+        await on.press("end", "w")
+        await on.until(lambda: "In its way" in on.pane(), "the arithmetic")
+        inside = on.app.query_one("#why").scrollable_content_region.width
+        console = Console(file=io.StringIO(), width=inside)
+        console.print(on.app.query_one("#because", Static).content)
+        said = console.file.getvalue()  # type: ignore[attr-defined]
+        assert "…" not in said
+        assert f"{busy['charged']}.1" in said and "protected" in said and "4 GPUs" in said
+        assert all(head in said for head in ("BUDGET", "RATIO", "LAST DAY", "ATTEMPT", "UNTIL", "FREE TO IT THEN"))
+
+    screen(server, body, (width, 24))
+
+
+def test_a_wider_screen_has_the_sentence_as_far_as_it_fits(server: TestServer, busy: dict[str, int]) -> None:
+    async def body(on: Screen) -> None:
+        await on.until(lambda: len(on.jobs()) == 3, "three jobs")
+        assert on.jobs()[2][-1].startswith("whole hosts: it needs 2") and on.jobs()[2][-1].endswith("…")
+
+    screen(server, body, (120, 40))
+
+
+def test_the_keys_fit_a_small_screen(server: TestServer) -> None:
+    async def body(on: Screen) -> None:
+        await on.press("question_mark")
+        box = on.app.screen.query_one(VerticalScroll)
+        assert box.max_scroll_y == 0 and box.region.bottom <= 24 and box.region.y >= 0
+
+    screen(server, body)
+
+
+def test_the_terminal_has_the_size_that_it_has(server: TestServer, busy: dict[str, int]) -> None:
+    """What a shell exports as COLUMNS may be of long ago."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    stale = {**os.environ, **server.environment, "COLUMNS": "40", "LINES": "8", "TERM": "xterm-256color"}
+    done = subprocess.Popen(
+        [sys.executable, "-m", "tenure", "top"],
+        env=stale,
+        cwd=server.directory,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    try:
+        seen = b""
+        while b"WHERE / WHY" not in seen or (b"back" not in seen and b"quit" not in seen):
+            seen += os.read(ours, 65536)
+        assert "╮\x1b" in seen.decode(errors="replace")
+        rows = [int(row) for row in re.findall(rb"\x1b\[(\d+);\d+H", seen)]
+        assert max(rows) > 8, "it draws below the eighth line"
+        os.write(ours, b"q")
+        while os.read(ours, 65536):
+            pass
+    except OSError:
+        pass  # it has closed the terminal
+    finally:
+        done.wait(PATIENCE_S)
+        os.close(ours)
+    assert done.returncode == 0
 
 
 def test_help_and_leaving(server: TestServer) -> None:

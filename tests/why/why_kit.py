@@ -126,11 +126,14 @@ def check_space(brute: Brute, space: Space, job: Job) -> None:
     assert [end for end in ends if end is not None] == sorted(end for end in ends if end is not None)
     if brute.fits(job, evictable):
         assert (space.enough_at, space.blocking) == (brute.now, 0)
-    if space.enough_at is not None and space.blocking == len(blockers):
+    if space.blockers and space.blocking == len(blockers):
         assert brute.fits(job, [*evictable, *blockers])
         for one in blockers:
             assert not brute.fits(job, [*evictable, *(other for other in blockers if other != one)]), one
-        assert not blockers or space.enough_at == max(end for end in ends if end is not None)
+        known = None if None in ends else max(end for end in ends if end is not None)
+        assert space.enough_at == known
+    unknown = sum(end is None for end in ends)
+    assert space.others == 0 or (unknown and space.enough_at is None)
 
 
 def check_blocker(brute: Brute, blocker: Blocker, job: Job) -> None:
@@ -143,7 +146,7 @@ def check_blocker(brute: Brute, blocker: Blocker, job: Job) -> None:
     if attempt.stop is not None or (attempt.started_at is None and not attempt.charged):
         assert blocker.why is Blocking.LEAVING
     elif not brute.outranks(job, attempt):
-        assert blocker.why is Blocking.FIRST
+        assert blocker.why is Blocking.FIRST and blocker.rule == _rule(brute, job, attempt)
         grace = min(spec.grace, cluster.max_grace if attempt.charged else cluster.unallocated_grace)
         if up is not None:
             assert until == (None if spec.timeout is None else up + spec.timeout + grace)
@@ -154,3 +157,15 @@ def check_blocker(brute: Brute, blocker: Blocker, job: Job) -> None:
         assert blocker.why is Blocking.PROTECTED and until == up + attempt.min_runtime
     else:
         assert blocker.why is Blocking.STARTING
+
+
+def _rule(brute: Brute, job: Job, attempt) -> str:  # type: ignore[no-untyped-def]
+    """What keeps an attempt that the job does not outrank."""
+    if attempt.charged != job.spec.charged:
+        return "order"
+    if attempt.leaf == job.leaf:
+        return "priority"
+    line = zip(job.leaf.split("/"), attempt.leaf.split("/"), strict=False)
+    common = next(i for i, (a, b) in enumerate(line) if a != b)
+    mine, theirs = ("/".join(leaf.split("/")[: common + 1]) for leaf in (job.leaf, attempt.leaf))
+    return "order" if brute.compare(theirs, mine, job.kind, 0) < 0 else "margin"

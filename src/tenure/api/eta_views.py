@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from tenure import units
+from tenure import units, words
 from tenure.api.eta_models import EstimateView, EtaView, PastEstimatesView
 from tenure.api.job_views import spec_of
 from tenure.api.models import JobView
@@ -89,7 +89,7 @@ def _median_error(rows: Sequence[EstimateRow]) -> int | None:
 
 def _when(engine: Engine, view: JobView, found: EstimateView | None) -> str:
     if view.state not in WAITING:
-        return f"Job {view.label} does not wait: it is {view.state.replace('_', ' ')}."
+        return f"Job {view.label} does not wait: it {words.being(view.state)}."
     if view.held_by:
         return f"No estimate: job {view.label} is held by {view.held_by}."
     if found is None and not engine.config.server.estimates:

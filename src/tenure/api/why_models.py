@@ -82,7 +82,8 @@ class BlockerView(Response):
     """An attempt in the way, and what is free to the job when it, and all that ends before it, is out of the way.
 
     ``why``: it is protected; or starts, so that ``until`` is the latest possible; or is leaving; or has its unallocated
-    turn; or is not outranked (``first``), and ends by its time-out only. ``until`` is null when nobody knows.
+    turn; or is not outranked (``first``; ``rule``: by what), and ends by its time-out only. ``until`` is null when
+    nobody knows.
     """
 
     attempt: str
@@ -92,6 +93,7 @@ class BlockerView(Response):
     budget: str
     gpus: int
     why: Literal["protected", "starting", "leaving", "turn", "first"]
+    rule: Literal["order", "margin", "priority"] | None = None
     until: Time | None
     protected_until: Time | None
     free_gpus: int
@@ -103,6 +105,7 @@ class SpaceView(Response):
 
     ``free_gpus``, ``free_hosts``: free to it now, what it may evict (``evictable_gpus``) counted in. ``blocking``: how
     many attempts are in the way; ``blockers`` has the first of them. ``enough_at``: when it fits, as far as is known.
+    ``others``: when nobody knows, how many more may end before those, on hosts that it could use.
     """
 
     gpus: int
@@ -111,6 +114,7 @@ class SpaceView(Response):
     free_hosts: int
     evictable_gpus: int
     blocking: int
+    others: int = 0
     enough_at: Time | None
 
 

@@ -30,7 +30,7 @@ def array_lines(array: ArrayView, jobs: Sequence[JobView], now: int) -> Iterator
     yield f"[bold]array {array.id}[/]  {escape(array.name)}"
     yield _line("user", escape(array.user))
     yield _line("budget", escape(array.budget))
-    yield _line("indices", f"{array.indices} ({array.count} jobs{throttle})")
+    yield _line("indices", f"{array.indices} ({units.counted(array.count, 'job')}{throttle})")
     yield _line("jobs", render.counted(array.states))
     told = sorted((job for job in jobs if job.state != "succeeded"), key=lambda job: (job.attempt is None, job.id))
     for job in told[:_LISTED]:
@@ -61,7 +61,7 @@ def job_lines(job: JobDetail, now: int, eta: EtaView | None = None) -> Iterator[
         yield _line("array", f"{job.array.id}: {job.array.indices}{throttle} ({render.counted(job.array.states)})")
     yield _line("contract", _contract(job))
     for role in job.roles:
-        size = f"{role.replicas} x ({role.gpus} GPUs, {render.number(role.cpus)} CPUs, "
+        size = f"{role.replicas} x ({units.counted(role.gpus, 'GPU')}, {_number(role.cpus, 'CPU')}, "
         size += f"{units.format_memory(role.memory_mib)})"
         yield _line(f"role {role.name}", escape(f"{size}  {shlex.join(shown(role.command) or role.command)}"))
     yield _line("cluster", escape(", ".join(job.clusters)))
@@ -95,6 +95,10 @@ def job_lines(job: JobDetail, now: int, eta: EtaView | None = None) -> Iterator[
             )
 
 
+def _number(amount: float, what: str) -> str:
+    return f"{render.number(amount)} {what}{'' if amount == 1 else 's'}"
+
+
 def _contract(job: JobDetail) -> str:
     resumable = "resumable" if job.resumable else "not resumable"
     if not job.charged:
@@ -123,7 +127,7 @@ def _attempt(attempt: AttemptView, now: int) -> Iterator[str]:
         until = f", until {render.clock(attempt.protected_until)}" if attempt.protected_until is not None else ""
         yield _line("", escape(f"{render.protection(attempt, now)}{until}"))
         if attempt.charged:
-            yield _line("", f"charged as {render.number(attempt.charge_rate)} GPUs")
+            yield _line("", f"charged as {_number(attempt.charge_rate, 'GPU')}")
 
 
 def _course(attempt: AttemptView, now: int) -> str:

@@ -127,7 +127,7 @@ def _became(one: ToldView) -> str:
     from tenure import words
 
     if one.state == "waiting":
-        again = f", tried {one.tries} times: {one.error}" if one.tries else ""
+        again = f", tried {'once' if one.tries == 1 else f'{one.tries} times'}: {one.error}" if one.tries else ""
         return f"waits until {words.moment(one.due_at)}{again}"
     return f"{one.state}: {one.error}" if one.error else one.state
 

@@ -52,9 +52,9 @@ def _cost(plan: PlanView) -> str:
     if not plan.min_runtime_ms:
         return "free, and evictable at any time"
     gpus, length = render.number(plan.charge.gpus), units.format_duration(plan.min_runtime_ms)
-    text = (
-        f"{_hours(plan.charge.gpu_hours)} GPU-hours at least: {gpus} GPUs for {length}, and for as long as it runs on"
-    )
+    many = "" if gpus == "1" else "s"
+    text = f"{_hours(plan.charge.gpu_hours)} GPU-hours at least: {gpus} GPU{many} for {length}, "
+    text += "and for as long as it runs on"
     if plan.jobs > 1:
         text += f"; {_hours(plan.charge.total_gpu_hours)} for all {plan.jobs}"
     return text

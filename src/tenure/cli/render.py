@@ -122,7 +122,7 @@ def protection(attempt: AttemptView, now: int) -> str:
         return "unallocated: may be evicted at any time"
     if attempt.protected_until is None:
         return "protected (starting)"
-    if attempt.protection == "protected":
+    if attempt.protection == "protected" and attempt.protected_until > now:
         return f"protected {span(attempt.protected_until - now)} more"
     return f"exposed for {span(now - attempt.protected_until)}"
 
@@ -200,7 +200,7 @@ def budget_table(budgets: Sequence[BudgetView], cluster: str, *, everything: boo
 
 
 def _load(jobs: int, gpus: int) -> str:
-    return f"{jobs} ({gpus} GPUs)" if jobs else "-"
+    return f"{jobs} ({units.counted(gpus, 'GPU')})" if jobs else "-"
 
 
 def host_table(hosts: Sequence[HostView], now: int) -> Table:
@@ -232,7 +232,9 @@ def _kept(host: HostView, now: int) -> list[str]:
     """For whom a host is held or kept, and what others use of it."""
     found = []
     if host.others_gpus or host.others:
-        found.append(f"{host.others_gpus} GPUs used by others{f': {host.others}' if host.others else ''}")
+        found.append(
+            f"{units.counted(host.others_gpus, 'GPU')} used by others{f': {host.others}' if host.others else ''}"
+        )
     if host.held_for is not None:
         until = f" until {soon(host.held_until, now)}" if host.held_until is not None else ""
         found.append(f"held for job {host.held_for}{until}")
@@ -261,14 +263,19 @@ def status_lines(status: StatusView) -> list[str]:
         hosts = ", ".join(f"{count} {state}" for state, count in cluster.hosts.items())
         lines.append(
             f"[bold]{escape(cluster.name)}[/]  {cluster.charged_gpus} charged, {cluster.unallocated_gpus} unallocated, "
-            f"{cluster.free_gpus} free of {cluster.gpus} GPUs ({cluster.claimed_gpus} claimed); hosts: {hosts}"
+            f"{cluster.free_gpus} free of {units.counted(cluster.gpus, 'GPU')} "
+            f"({cluster.claimed_gpus} claimed); hosts: {hosts}"
         )
-        kept = [f"{cluster.others_gpus} GPUs are used by what Tenure did not start"] if cluster.others_gpus else []
+        kept = (
+            [f"what Tenure did not start uses {units.counted(cluster.others_gpus, 'GPU')}"]
+            if cluster.others_gpus
+            else []
+        )
         if cluster.reservations:
-            jobs_there = f"{cluster.reservations} job{'s' if cluster.reservations > 1 else ''}"
-            kept.append(f"hosts with {cluster.held_gpus} GPUs are held for {jobs_there} in turn")
+            jobs_there = units.counted(cluster.reservations, "job")
+            kept.append(f"hosts with {units.counted(cluster.held_gpus, 'GPU')} are held for {jobs_there} in turn")
         if cluster.headroom_gpus:
-            kept.append(f"hosts with {cluster.headroom_gpus} GPUs are kept for short contracts")
+            kept.append(f"hosts with {units.counted(cluster.headroom_gpus, 'GPU')} are kept for short contracts")
         if kept:
             lines.append(f"  {'; '.join(kept)}")
     jobs = ", ".join(f"{count} {state}" for state, count in status.jobs.items())

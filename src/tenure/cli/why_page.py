@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -28,15 +29,18 @@ from tenure.cli import render
 from tenure.cli.eta import range_lines
 from tenure.config.ranges import fold
 from tenure.core.reasons import Reason
-from tenure.units import format_ratio
+from tenure.units import counted, digits_apart, format_ratio
+from tenure.words import RULES
 
 _MILLION = 1_000_000
 _SIBLINGS = 8
 """Budgets of one level that are listed at most."""
+WIDE = 100
+"""Columns from which on tables have all of their columns."""
 
 
-def page(why: Why, now: int) -> Iterator[RenderableType]:
-    """What to print, one after the other. Times are in this machine's time zone."""
+def page(why: Why, now: int, width: int = WIDE) -> Iterator[RenderableType]:
+    """What to print in ``width`` columns, one after the other. Times are in this machine's time zone."""
     yield Text(why.sentence, style="bold")
     if why.reservation is not None:
         yield from _reserved(why.reservation, now)
@@ -48,7 +52,7 @@ def page(why: Why, now: int) -> Iterator[RenderableType]:
         yield from _running(why.running, now)
     for place in (why, *why.elsewhere):
         if place.space is not None or (place.levels and why.running is None and why.claiming is None):
-            yield from _place(place, why, now)
+            yield from _place(place, why, now, narrow=width < WIDE)
     if why.help:
         yield from _heading("What would help")
         for option in why.help:
@@ -56,18 +60,18 @@ def page(why: Why, now: int) -> Iterator[RenderableType]:
             yield Text(f"  With {option.change}{beside} {option.effect} ({option.options}).")
 
 
-def _place(place: PlaceView, why: Why, now: int) -> Iterator[RenderableType]:
+def _place(place: PlaceView, why: Why, now: int, *, narrow: bool) -> Iterator[RenderableType]:
     """One cluster; with its own reason where there are several."""
     if why.elsewhere:
         yield ""
         reason = "" if place is why else f": {escape(place.reason.text)}"
         yield Text.from_markup(f"[bold]on {escape(place.cluster or '')}[/]{reason}")
-    yield from _order(place)
+    yield from _order(place, narrow=narrow)
     if place.ahead is not None and place.ahead.jobs:
         yield from _ahead(place.ahead, place.levels[-1].child if place.levels else "its budget")
     if place.space is not None:
         behind = bool(place.ahead and place.ahead.jobs) or any(x.comes_first != x.child for x in place.levels)
-        yield from _space(place.space, place.blockers, now, behind=behind)
+        yield from _space(place.space, place.blockers, now, behind=behind, narrow=narrow)
 
 
 def _heading(text: str) -> Iterator[RenderableType]:
@@ -79,12 +83,8 @@ def _inset(table: Table) -> Padding:
     return Padding(table, (0, 0, 0, 2), expand=False)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _ppm(ppm: int | None) -> str:
-    return "-" if ppm is None else format_ratio(ppm, _MILLION)
+def _ppm(ppm: int | None, digits: int = 2) -> str:
+    return "-" if ppm is None else format_ratio(ppm, _MILLION, digits)
 
 
 def _hours(value: float) -> str:
@@ -94,16 +94,19 @@ def _hours(value: float) -> str:
 # ---- who comes first
 
 
-def _order(place: PlaceView) -> Iterator[RenderableType]:
+def _order(place: PlaceView, *, narrow: bool) -> Iterator[RenderableType]:
     told = [(level, shown) for level in place.levels if len(shown := _worth_showing(level)) > 1]
     if not told:
         return
     yield from _heading("Whose turn it is: below the last day's allocation first, then the lower ratio")
     heads = ("BUDGET", "SHARE", "RATIO", "LAST DAY", "WAITS", "RUNS EXPOSED")
-    table = render.table(*heads, right=heads[1:4])
+    columns = [head for head in heads if not narrow or head not in ("SHARE", "WAITS")]
+    table = render.table(*columns, right=heads[1:4])
     for level, siblings in told:
+        digits = _digits(level)
         for sibling in siblings:
-            table.add_row(*_sibling(level, sibling))
+            cells = dict(zip(heads, _sibling(level, sibling, digits), strict=True))
+            table.add_row(*(cells[head] for head in columns))
         if len(siblings) < len([each for each in level.siblings if _is_busy(each)]):
             table.add_row(Text("  ...", style="dim"))
     yield _inset(table)
@@ -132,18 +135,25 @@ def _worth_showing(level: LevelView) -> list[SiblingView]:
     return [each for i, each in enumerate(busy) if i < _SIBLINGS - (mine >= _SIBLINGS) or i == mine]
 
 
-def _sibling(level: LevelView, sibling: SiblingView) -> tuple[Text | str, ...]:
+def _digits(level: LevelView) -> tuple[int, int]:
+    """Decimals of the ratios and of those over the last day: enough to see what is said to decide."""
+    pair = [each for each in level.siblings if each.budget in (level.child, level.against)]
+    one = [_MILLION] if level.by == "last_day" else []
+    return digits_apart(*(each.ratio_ppm for each in pair)), digits_apart(*(each.recent_ppm for each in pair), *one)
+
+
+def _sibling(level: LevelView, sibling: SiblingView, digits: tuple[int, int]) -> tuple[Text | str, ...]:
     mine = sibling.budget == level.child
-    waits = f"{sibling.waiting_jobs} ({sibling.waiting_gpus} GPUs)" if sibling.waiting_jobs else "-"
-    exposed = f"{sibling.evictable_gpus} GPUs" if sibling.evictable_gpus else "-"
+    waits = f"{sibling.waiting_jobs} ({counted(sibling.waiting_gpus, 'GPU')})" if sibling.waiting_jobs else "-"
+    exposed = counted(sibling.evictable_gpus, "GPU") if sibling.evictable_gpus else "-"
     if sibling.evictable_gpus and not mine:
         exposed += ", may be evicted for it" if sibling.outranked else ", not for it"
     below = "green" if sibling.below_last_day else "yellow"
     return (
         Text(f"{'>' if mine else ' '} {sibling.budget}", style="bold" if mine else ""),
         render.percent(sibling.share),
-        _ppm(sibling.ratio_ppm),
-        Text(_ppm(sibling.recent_ppm), style=below),
+        _ppm(sibling.ratio_ppm, digits[0]),
+        Text(_ppm(sibling.recent_ppm, digits[1]), style=below),
         waits,
         exposed,
     )
@@ -169,7 +179,7 @@ def _verdict(level: LevelView) -> str:
 
 def _ahead(ahead: AheadView, budget: str) -> Iterator[RenderableType]:
     more = ahead.jobs - len(ahead.first)
-    yield from _heading(f"Before it in {budget}: {_count(ahead.jobs, 'job')} ({_count(ahead.gpus, 'GPU')})")
+    yield from _heading(f"Before it in {budget}: {counted(ahead.jobs, 'job')} ({counted(ahead.gpus, 'GPU')})")
     table = render.table("JOB", "USER", "GPUS", "WHY", right=("GPUS",), fold=("WHY",))
     for job in ahead.first:
         table.add_row(escape(job.label), escape(job.user), str(job.gpus), _because(job, ahead))
@@ -190,38 +200,46 @@ def _because(job: AheadJobView, ahead: AheadView) -> str:
 # ---- what is in the way
 
 
-def _space(space: SpaceView, blockers: Sequence[BlockerView], now: int, *, behind: bool) -> Iterator[RenderableType]:
+def _space(
+    space: SpaceView, blockers: Sequence[BlockerView], now: int, *, behind: bool, narrow: bool
+) -> Iterator[RenderableType]:
     """``behind``: others come before the job, and may take what becomes free."""
     if not blockers:
         return
     yield from _heading(f"In its way: {_need(space)}")
-    table = render.table("ATTEMPT", "USER", "BUDGET", "GPUS", "UNTIL", "FREE TO IT THEN", right=("GPUS",))
+    heads = ["ATTEMPT", "JOB", "USER", "BUDGET", "GPUS", "UNTIL", "FREE TO IT THEN"]
+    if all(blocker.label == str(blocker.job) for blocker in blockers):  # else jobs of arrays have another name
+        heads.remove("JOB")
+    shown = [head for head in heads if not narrow or head not in ("BUDGET", "GPUS")]
+    table = render.table(*shown, right=("GPUS",), fold=("UNTIL",) if narrow else ())
     for i, blocker in enumerate(blockers):
         if i and i == len(blockers) - 1 and space.blocking > len(blockers):
             table.add_row(Text(f"... {space.blocking - len(blockers)} more", style="dim"))
-        table.add_row(
-            blocker.attempt,
-            escape(blocker.user),
-            escape(blocker.budget),
-            str(blocker.gpus),
-            _until(blocker, now),
-            _free(space, blocker.free_gpus, blocker.whole_hosts),
-        )
+        cells = {
+            "ATTEMPT": blocker.attempt,
+            "JOB": blocker.label,
+            "USER": escape(blocker.user),
+            "BUDGET": escape(blocker.budget),
+            "GPUS": str(blocker.gpus),
+            "UNTIL": _until(blocker, now),
+            "FREE TO IT THEN": _free(space, blocker.free_gpus, blocker.whole_hosts),
+        }
+        table.add_row(*(cells[head] for head in shown))
     yield _inset(table)
     yield Text(f"  {_when(space, now, behind=behind)}")
 
 
 def _need(space: SpaceView) -> str:
-    need = f"it needs {_count(space.gpus, 'GPU')}"
+    need = f"it needs {counted(space.gpus, 'GPU')}"
     if space.whole_hosts:
-        need += f" on {_count(space.whole_hosts, 'whole host')}"
+        need += f" on {counted(space.whole_hosts, 'whole host')}"
     evictable = f" ({space.evictable_gpus} of them by eviction)" if space.evictable_gpus else ""
     return f"{need}, and finds {_free(space, space.free_gpus, space.free_hosts)}{evictable}"
 
 
 def _free(space: SpaceView, gpus: int, hosts: int) -> str:
-    whole = f", {_count(hosts, 'whole host')}" if space.whole_hosts else ""
-    return f"{_count(gpus, 'GPU')}{whole}"
+    whole = f", {counted(hosts, 'whole host')}" if space.whole_hosts else ""
+    return f"{counted(gpus, 'GPU')}{whole}"
 
 
 def _until(blocker: BlockerView, now: int) -> str:
@@ -236,12 +254,14 @@ def _until(blocker: BlockerView, now: int) -> str:
         case "turn":
             return f"{until} its turn"
         case "first":
-            return f"{until} its time-out; it may stay until then" if until else "not known: it may stay"
+            stays = f"it {RULES[blocker.rule]}" if blocker.rule is not None else "it may stay until then"
+            return f"{until} its time-out; {stays}" if until else f"not known: {stays}"
 
 
 def _when(space: SpaceView, now: int, *, behind: bool) -> str:
     if space.enough_at is None:
-        return "Nobody knows when that will be enough: some of these may stay, and have no time-out."
+        others = f"; {counted(space.others, 'other')} may end before" if space.others else ""
+        return f"Nobody knows when that will be enough: some of these may stay, and have no time-out{others}."
     if space.enough_at <= now:
         return "Enough at any moment."
     stands = "if those who come first leave it" if behind else "as things stand"
@@ -295,11 +315,18 @@ def _running(running: RunningView, now: int) -> Iterator[RenderableType]:
     yield _inset(table)
 
 
+def _side(numbers: dict[str, Any], key: str) -> str:
+    """One of two ratios beside each other, so that they look different when they are."""
+    what = key.partition("_")[2]
+    digits = digits_apart(numbers.get(f"first_{what}"), numbers.get(f"second_{what}"))
+    return _ppm(numbers[key] if numbers[key] >= 0 else None, digits)
+
+
 def _licence(evictor: EvictorView, now: int) -> str:
     numbers = evictor.reason.numbers
     match evictor.reason.code:
         case Reason.EVICTED_STANDING:
-            ratios = {key: _ppm(value if value >= 0 else None) for key, value in numbers.items() if "_ppm" in key}
+            ratios = {key: _side(numbers, key) for key in numbers if key.endswith("_ppm")}
             mine = f"{numbers['first']} {ratios['first_ratio_ppm']} (last day {ratios['first_recent_ppm']})"
             theirs = f"{numbers['second']} {ratios['second_ratio_ppm']} ({ratios['second_recent_ppm']})"
             return f"{mine} comes before {theirs}"

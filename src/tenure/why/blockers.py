@@ -24,6 +24,7 @@ class _Stay:
     attempt: Attempt
     until: int
     why: Blocking
+    rule: str | None = None
 
 
 def space(contest: Contest, job: Job) -> Space:
@@ -32,7 +33,7 @@ def space(contest: Contest, job: Job) -> Space:
     room, (largest, _, _) = cluster.room, cluster.room.most
     inside, most, stays = _ways(contest, job)
     stays.sort(key=lambda stay: (stay.until, stay.attempt.protected_until or 0, stay.attempt.job_id, stay.attempt.id))
-    needed, enough_at = _needed(contest, most, job, stays, inside)
+    needed, enough_at, others = _needed(contest, most, job, stays, inside)
     listed = [*needed[: LISTED - 1], *needed[LISTED - 1 :][-1:]]
     return Space(
         gpus=spec.gpus,
@@ -42,6 +43,7 @@ def space(contest: Contest, job: Job) -> Space:
         evictable_gpus=most.free_within(inside) - room.free_within(inside),
         blockers=tuple(_blockers(contest, most, stays, listed, inside)),
         blocking=len(needed),
+        others=others,
         enough_at=enough_at,
     )
 
@@ -57,7 +59,7 @@ def _ways(contest: Contest, job: Job) -> tuple[int, Room, list[_Stay]]:
             if cluster.room.mask(attempt.slots) & held.mask:
                 bounded = attempt.id in held.reservation.bounded
                 if bounded or attempt.started_at is None or attempt.stop is not None or protected(attempt, now):
-                    stays.append(_stay(contest, attempt, yields=not bounded))
+                    stays.append(_stay(contest, attempt, "" if bounded else None))
                 else:
                     most.give(attempt.slots)
         return held.mask, most, stays
@@ -65,19 +67,19 @@ def _ways(contest: Contest, job: Job) -> tuple[int, Room, list[_Stay]]:
     group = cluster.queues[job.kind].group_of(job.id)
     inside = everywhere & ~Doors(contest).shut(group) if group is not None else everywhere
     ranks = Ranks(contest, job)
-    stays = [_stay(contest, a, yields=ranks.over(a)) for a in attempts if not ranks.evictable(a)]
+    stays = [_stay(contest, a, None if ranks.over(a) else ranks.kept_by(a)) for a in attempts if not ranks.evictable(a)]
     return inside, room_at_most(contest, job), stays
 
 
-def _stay(contest: Contest, attempt: Attempt, *, yields: bool) -> _Stay:
-    """``yields``: the job may evict it as soon as it is exposed, or has had its turn."""
+def _stay(contest: Contest, attempt: Attempt, rule: str | None) -> _Stay:
+    """``rule``: what keeps it even then; None: the job may evict it once it is exposed, or has had its turn."""
     now, stop = contest.now, attempt.stop
     if stop is not None:
         return _Stay(attempt, _NEVER if attempt.unreleased else max(now, stop.kill_at), Blocking.LEAVING)
     if attempt.started_at is None and not attempt.charged:  # given back as soon as it is complete
         return _Stay(attempt, _claimed_until(contest, attempt), Blocking.LEAVING)
-    if not yields:
-        return _Stay(attempt, _ends_by(contest, attempt), Blocking.FIRST)
+    if rule is not None:
+        return _Stay(attempt, _ends_by(contest, attempt), Blocking.FIRST, rule or None)
     if not attempt.charged:
         return _Stay(attempt, attempt.promised_until or now, Blocking.TURN)
     until = protected_at_most(contest, attempt)
@@ -104,25 +106,24 @@ def _ends_by(contest: Contest, attempt: Attempt) -> int:
 
 def _needed(
     contest: Contest, most: Room, job: Job, stays: Sequence[_Stay], inside: int
-) -> tuple[list[_Stay], int | None]:
-    """Which of ``stays``, which are sorted, are in the way, and when the job fits (see ``Space``).
+) -> tuple[list[_Stay], int | None, int]:
+    """Which of ``stays``, which are sorted, are in the way, when the job fits, and how many others (see ``Space``).
 
-    Where ends that are known will do: the fewest of the earliest. Else all on hosts that it could use, since nobody
-    knows which of them ends first. Found by halving: what fits when some have gone fits when more have.
+    The fewest of the earliest that will do. Found by halving: what fits when some have gone fits when more have.
     """
     roles, labels = job.spec.roles, job.spec.labels
     trial = most.fork()
     if trial.can_fit(roles, labels, inside):
-        return [], contest.now
-    known = sum(stay.until < _NEVER for stay in stays)
+        return [], contest.now, 0
+    count = known = sum(stay.until < _NEVER for stay in stays)
     _give(trial, stays[:known])
     if not trial.can_fit(roles, labels, inside):
         _give(trial, stays[known:])
+        count = len(stays)
         if not trial.can_fit(roles, labels, inside):
-            return [], None
-        where = inside & trial.open_hosts()
-        return [stay for stay in stays if trial.mask(stay.attempt.slots) & where], None
-    low, high, at = 0, known, known
+            return [], None, 0
+    where = inside & trial.open_hosts()
+    low, high, at = 0, count, count
     while high - low > 1:
         middle = (low + high) // 2
         at = _move(trial, stays, at, middle)
@@ -134,8 +135,12 @@ def _needed(
     slots = trial.place(roles, labels, inside)
     assert slots is not None  # it fits there
     there = trial.mask(slots)
-    needed = [stay for stay in stays[:high] if trial.mask(stay.attempt.slots) & there]
-    return _fewest(most, job, needed, inside), stays[high - 1].until
+    needed = _fewest(most, job, [stay for stay in stays[:high] if trial.mask(stay.attempt.slots) & there], inside)
+    if count == known:
+        return needed, stays[high - 1].until, 0
+    # Nobody knows which of those without an end goes first.
+    able = sum(bool(trial.mask(stay.attempt.slots) & where) for stay in stays[known:])
+    return needed, None, able - sum(stay.until == _NEVER for stay in needed)
 
 
 def _fewest(most: Room, job: Job, stays: Sequence[_Stay], inside: int) -> list[_Stay]:
@@ -181,6 +186,7 @@ def _blockers(
             budget=attempt.leaf,
             gpus=attempt.gpus,
             why=stay.why,
+            rule=stay.rule,
             until=stay.until if stay.until < _NEVER else None,
             protected_until=attempt.protected_until,
             free_gpus=trial.free_within(inside),

@@ -36,6 +36,17 @@ class Ranks:
             known = self._leaves[attempt.leaf] = self._reaches(attempt.leaf)
         return known
 
+    def kept_by(self, attempt: Attempt) -> str:
+        """Which rule keeps what the job is not ``over``: ``order``, ``margin``, or ``priority`` in its own budget."""
+        if attempt.charged != self.job.spec.charged:
+            return "order"
+        standing = self.contest.standing(self.job.kind)
+        split = standing.fork(self.job.leaf, attempt.leaf)
+        if split is None:
+            return "priority"
+        mine, theirs = split
+        return "order" if standing.reach(theirs, mine) >= 0 else "margin"
+
     def evictable(self, attempt: Attempt) -> bool:
         """Whether the job may evict ``attempt`` now."""
         if attempt.started_at is None or attempt.stop is not None or protected(attempt, self.contest.now):

@@ -120,9 +120,10 @@ class Blocking(StrEnum):
 class Blocker:
     """An attempt that stands in the way, until when, and what is there for the job then.
 
-    ``until`` None: nobody knows. ``protected_until``: known once it runs, for charged ones. ``free_gpus`` and
-    ``whole_hosts``: free to the job as soon as it, and all that ends before it, is out of the way; on hosts that let
-    the job in.
+    ``rule``: which one keeps what the job may not evict (``Blocking.FIRST``): ``order``, ``margin`` or ``priority``;
+    None: that it ends in time for a reservation, and for others. ``until`` None: nobody knows. ``protected_until``:
+    known once it runs, for charged ones. ``free_gpus`` and ``whole_hosts``: free to the job as soon as it, and all that
+    ends before it, is out of the way; on hosts that let the job in.
     """
 
     attempt: str
@@ -132,6 +133,7 @@ class Blocker:
     budget: str
     gpus: int
     why: Blocking
+    rule: str | None
     until: int | None
     protected_until: int | None
     free_gpus: int
@@ -145,7 +147,8 @@ class Space:
     ``free_gpus`` and ``free_hosts`` count what is free and what it may evict now (``evictable_gpus`` of them), on
     hosts that let it in. ``blockers``: attempts in the way, those that end first come first, at most ``LISTED`` of
     ``blocking``. ``enough_at``: when the job fits, as far as is known; that is now when something else than GPUs keeps
-    it. None when nobody knows (then all that it could use is in the way), or when it would not fit with all gone.
+    it. None when nobody knows, or when it would not fit with all gone. ``others``: when nobody knows, how many more are
+    on hosts that it could use, of which nobody knows the end either.
     """
 
     gpus: int
@@ -155,6 +158,7 @@ class Space:
     evictable_gpus: int
     blockers: tuple[Blocker, ...]
     blocking: int
+    others: int
     enough_at: int | None
 
 

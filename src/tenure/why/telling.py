@@ -25,7 +25,7 @@ from tenure.why.chapters import (
 
 NAMED = 5
 """Attempts and hosts that a sentence names at most."""
-_TOLD_ELSEWHERE = EVICTED | {Reason.SUCCEEDED}
+_TOLD_ELSEWHERE = EVICTED | {Reason.SUCCEEDED, Reason.PREEMPTED}
 """Ends of attempts that have a chapter of their own."""
 
 
@@ -192,6 +192,8 @@ def _for(gainer: Gainer | None) -> str:
 def _how(chapter: Ended) -> str:
     if chapter.why.reason is Reason.SUCCEEDED:
         return "Finished successfully."
+    if chapter.why.reason is Reason.PREEMPTED:
+        return "It was not resumable, so it has ended."
     return words.sentence(chapter.why)
 
 

@@ -14,6 +14,7 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
 from textual.widgets import DataTable, Footer, Input, Static
 
+from tenure.cli import render
 from tenure.cli.top import pieces, reason
 from tenure.cli.top.follow import Follower
 from tenure.cli.top.snapshot import SORTS, Snapshot, chosen
@@ -23,6 +24,8 @@ from tenure.client import Client, TenureError, Unreachable
 
 _COLUMNS = {"ID": "age", "STATE": "state", "NAME": "name", "USER": "user", "BUDGET": "budget", "GPUS": "gpus"}
 """What a click on a heading sorts by."""
+TICK_S = 1.0
+"""How often times count on between two frames."""
 
 
 class Fresh(Message):
@@ -96,6 +99,7 @@ class TopApp(App[None]):
         self.query_one(BudgetPane).border_title = "budgets"
         self.query_one(JobTable).focus()
         self._follower.start()
+        self.set_interval(TICK_S, self._tick)
 
     def on_unmount(self) -> None:
         self._follower.stop()
@@ -119,6 +123,11 @@ class TopApp(App[None]):
         self.away = message.why
         self.draw()
 
+    def _tick(self) -> None:
+        """Times count on without the server: since when, and until when, is all in the last frame."""
+        if self.taken is not None and not self.away:
+            self.draw()
+
     def draw(self) -> None:
         """All of it anew, from the last frame."""
         self.screen_stack[0].set_class(bool(self.away), "-away")
@@ -129,12 +138,13 @@ class TopApp(App[None]):
             return
         taken, cluster = self.taken, self.cluster
         self.query_one(Headline).show(pieces.headline(taken, cluster), away=bool(self.away))
-        self.query_one(GpuMap).show([host for host in taken.hosts if host.cluster == cluster])
+        now = taken.now(render.now_ms())
+        self.query_one(GpuMap).show([host for host in taken.hosts if host.cluster == cluster], now)
         self.query_one(BudgetPane).show(taken.budgets, cluster)
         user = self._user if self.mine else None
         found = chosen(taken, cluster, by=self.by, reverse=self.backwards, words=self.words, user=user)
         table = self.query_one(JobTable)
-        table.show(found, taken.now)
+        table.show(found, now)
         what = f"jobs of {user}" if user else "jobs"
         matching = f" with {self.words!r}" if self.words else ""
         table.border_title = f"{what}{matching}, by {self.by}{' backwards' if self.backwards else ''}"
@@ -174,12 +184,16 @@ class TopApp(App[None]):
         try:
             if self._client is None:
                 self._client = self._connect()
-            said: RenderableType = reason.ask(self._client, job)
+            said: RenderableType = reason.ask(self._client, job, self._width())
         except (Unreachable, TenureError) as error:
             # A server that comes back may be another one.
             self._client = None
             said = Text(str(error))
         self.call_from_thread(self._answer, job, said)
+
+    def _width(self) -> int:
+        """Columns of the pane; before it is laid out those of the screen, less its border and padding."""
+        return self.query_one("#why").scrollable_content_region.width or self.size.width - 5
 
     def _answer(self, job: int, said: RenderableType) -> None:
         if job == self.asked:

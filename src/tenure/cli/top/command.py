@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -33,6 +34,9 @@ def top(
         _check(client.status().clusters, cluster)
         user = client.me().name
     from tenure.cli.top.app import TopApp
+
+    for name in ("COLUMNS", "LINES"):  # as exported by a shell, of a window that has been resized since
+        os.environ.pop(name, None)
 
     TopApp(lambda: connect(AWAY_S), cluster=cluster, user=user, mine=me).run()
 

@@ -13,7 +13,7 @@ from tenure.client import Client
 
 T = TypeVar("T")
 WAIT_MS = 5_000
-"""Without news a frame is this old at most: ratios and protections go on by themselves."""
+"""Without news a frame is this old at most: ratios change by themselves."""
 PAUSE_S = 1.0
 """Between two frames at least; a server that takes long to answer is asked in proportion."""
 SHARE = 4
@@ -61,8 +61,9 @@ class Follower:
                         spent = time.monotonic() - began
                         self._tell(self._fresh, taken)
                         pause = AGAIN_S
-                        self._sleep(max(PAUSE_S, SHARE * spent))
-                        seq = client.changes(seq, WAIT_MS)
+                        pause_s = max(PAUSE_S, SHARE * spent)
+                        self._sleep(pause_s)
+                        seq = client.changes(seq, max(0, WAIT_MS - int(1000 * (pause_s + spent))))
             except Exception as error:  # whatever it is: a screen that stands still and says "live" is worse
                 self._tell(self._away, str(error) or type(error).__name__)
                 self._sleep(pause)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
+from tenure.cli import render
 from tenure.cli.top import pieces
 from tenure.cli.top.snapshot import Snapshot, chosen
 
@@ -14,18 +15,19 @@ _TALL = 1_000_000
 
 def lines(taken: Snapshot, cluster: str, width: int, *, user: str | None = None) -> Iterator[Text]:
     """Headline, map, budgets and jobs of a cluster. Characters tell what colours would: a pipe has none."""
+    now = taken.now(render.now_ms())
     hosts = [host for host in taken.hosts if host.cluster == cluster]
     yield pieces.headline(taken, cluster)
     yield Text()
-    yield from pieces.map_lines(hosts, min(width, 120), _TALL, colours=False)
-    yield from pieces.legend(hosts, min(width, 120))
+    yield from pieces.map_lines(hosts, min(width, 120), _TALL, colours=False, now=now)
+    yield from pieces.legend(hosts, min(width, 120), now=now)
     yield Text()
     yield from pieces.budget_lines(taken.budgets, cluster, min(width, 100))
     yield Text()
     columns = pieces.job_columns(width)
     yield _row([Text(name, "bold", justify="right" if name in pieces.RIGHT else "left") for name in columns], columns)
     for job in chosen(taken, cluster, user=user):
-        yield _row(pieces.job_row(job, taken.now, width), columns)
+        yield _row(pieces.job_row(job, now, width), columns)
     if left_out := pieces.more(taken):
         yield Text(left_out, "dim")
 

@@ -52,12 +52,12 @@ def headline(taken: Snapshot, name: str) -> Text:
 # ---- the map
 
 
-def map_lines(hosts: Sequence[HostView], width: int, height: int, *, colours: bool = True) -> list[Text]:
+def map_lines(hosts: Sequence[HostView], width: int, height: int, *, colours: bool = True, now: int = 0) -> list[Text]:
     """GPUs as cells, as large as fits: with names, without, two in a cell (``colours`` only), a cell for a host."""
     if not hosts or width < 1:
         return []
     longest, most = max(cell_len(host.name) for host in hosts), max(host.gpus for host in hosts)
-    kinds = [gpus_of(host) for host in hosts]
+    kinds = [gpus_of(host, now) for host in hosts]
     named = [_named(host, gpus, longest, most) for host, gpus in zip(hosts, kinds, strict=True)]
     forms: list[tuple[list[Text], int]] = [(named, 2), ([_cells(gpus, most) for gpus in kinds], 1)]
     if colours:
@@ -112,9 +112,9 @@ def _one(gpus: Sequence[Gpu]) -> Text:
     return Text().append(*LOOKS[most[0][0]]) if most else Text(" ")
 
 
-def legend(hosts: Sequence[HostView], width: int, *, short: bool = False) -> list[Text]:
+def legend(hosts: Sequence[HostView], width: int, *, short: bool = False, now: int = 0) -> list[Text]:
     """What the characters and colours mean, of what there is. ``short``: how many of each is all there is room for."""
-    counts = Counter(gpu for host in hosts for gpu in gpus_of(host))
+    counts = Counter(gpu for host in hosts for gpu in gpus_of(host, now))
     lines = [Text(no_wrap=True)]
     for kind, (character, colour) in LOOKS.items():
         if counts[kind]:
@@ -176,7 +176,8 @@ def _last(budget: BudgetView) -> str:
 
 RIGHT = {"ID", "GPUS", "FOR"}
 MIDDLE, WIDE = 105, 150
-"""From so many columns on a job shows its budget, and then a sentence instead of a word."""
+"""From so many columns on a job shows its budget, and of the sentence why it waits as much as fits, not a word; then
+where it runs in a sentence, too."""
 
 
 def job_columns(width: int) -> dict[str, int]:
@@ -204,7 +205,7 @@ def job_row(job: JobView, now: int, width: int) -> list[Text]:
         "BUDGET": Text(job.budget),
         "GPUS": Text(str(job.gpus), justify="right"),
         "FOR": Text(age, justify="right"),
-        "WHERE / WHY": Text(place(job, now, short=width < WIDE)),
+        "WHERE / WHY": Text(place(job, now, width)),
     }
     columns = job_columns(width)
     for name, cell in cells.items():
@@ -212,12 +213,14 @@ def job_row(job: JobView, now: int, width: int) -> list[Text]:
     return [cells[name] for name in columns]
 
 
-def place(job: JobView, now: int, *, short: bool) -> str:
-    """Where it runs and how safe it is there, or why it does not."""
-    if not short:
+def place(job: JobView, now: int, width: int) -> str:
+    """Where it runs and how safe it is there, or why it does not, on a screen of this width."""
+    if width >= WIDE:
         return render.where(job, now)
     attempt = job.attempt
     if attempt is None or job.state == "claiming":
+        if width >= MIDDLE:  # that it waits is said beside it
+            return render.where(job, now).removeprefix("Waiting").lstrip(": ").removeprefix("for ")
         known = job.reason.code in set(Reason)
         return title(Reason(job.reason.code)).removeprefix("waiting ") if known else job.reason.code
     hosts = ",".join(fold(attempt.hosts))
@@ -226,7 +229,8 @@ def place(job: JobView, now: int, *, short: bool) -> str:
     if not attempt.charged:
         return f"{hosts} unallocated"
     if attempt.protection == "protected" and attempt.protected_until is not None:
-        return f"{hosts} protected {render.span(attempt.protected_until - now)}"
+        left = attempt.protected_until - now
+        return f"{hosts} protected {render.span(left)}" if left > 0 else f"{hosts} exposed"
     return f"{hosts} {attempt.protection or ''}"
 
 

@@ -13,14 +13,14 @@ from tenure.cli.why_page import page
 from tenure.client import Client
 
 
-def ask(client: Client, job_id: int) -> Group:
-    """As ``tenure why`` and ``tenure show`` say it now. Raises TenureError and Unreachable."""
-    return Group(*_parts(client, job_id))
+def ask(client: Client, job_id: int, width: int) -> Group:
+    """As ``tenure why`` and ``tenure show`` say it now, in ``width`` columns. Raises TenureError and Unreachable."""
+    return Group(*_parts(client, job_id, width))
 
 
-def _parts(client: Client, job_id: int) -> Iterator[RenderableType]:
+def _parts(client: Client, job_id: int, width: int) -> Iterator[RenderableType]:
     now = render.now_ms()
-    yield from page(client.why(job_id), now)
+    yield from page(client.why(job_id), now, width)
     yield Text()
     for line in job_lines(client.job(job_id), now):
         yield Text.from_markup(line)

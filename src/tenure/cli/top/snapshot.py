@@ -23,10 +23,12 @@ class Snapshot:
     budgets: Sequence[BudgetView]
     jobs: Sequence[JobView]
 
-    @property
-    def now(self) -> int:
-        """When it was taken, by the server's clock (ms): ages and protections are told by that."""
-        return self.status.now
+    def now(self, clock: int) -> int:
+        """What ages and protections are told by, ms. ``clock``: this machine's, by which other commands tell them, too.
+
+        The server's time in a frame is that of its last step, which may be long ago when nothing happens.
+        """
+        return max(self.status.now, clock)
 
     def cluster(self, name: str) -> ClusterStatus:
         """Raises KeyError when there is none of this name (any more)."""
@@ -60,8 +62,11 @@ class Gpu(Enum):
     OUT = "out of service"
 
 
-def gpus_of(host: HostView) -> list[Gpu]:
-    """One for each GPU, by its index. Of a host that is gone all are out of service, of others those that are idle."""
+def gpus_of(host: HostView, now: int = 0) -> list[Gpu]:
+    """One for each GPU, by its index. Of a host that is gone all are out of service, of others those that are idle.
+
+    ``now``, ms: whose protection is over then is exposed, although the server did not say so yet.
+    """
     if host.state == "failed":
         return [Gpu.OUT] * host.gpus
     idle = Gpu.FREE if host.state == "healthy" else Gpu.OUT
@@ -69,7 +74,8 @@ def gpus_of(host: HostView) -> list[Gpu]:
     for holder in host.attempts:
         # Without a charge there is no protection, ever; a charged attempt is protected until it is up.
         charged = holder.protection == "protected" or holder.protected_until is not None
-        kind = Gpu.UNALLOCATED if not charged else Gpu[holder.protection.upper()]
+        over = holder.protected_until is not None and holder.protected_until <= now
+        kind = Gpu.UNALLOCATED if not charged else Gpu.EXPOSED if over else Gpu[holder.protection.upper()]
         for gpu in holder.gpus:
             if gpu < host.gpus:
                 found[gpu] = kind

@@ -45,6 +45,7 @@ FooterKey .footer-key--key { background: #1a2130; color: #6ea4ff; }
 FooterKey .footer-key--description { color: #8fa3c4; }
 
 Help { align: center middle; background: #10141c 60%; }
-Help > Static { width: 62; max-width: 100%; height: auto; padding: 1 2; background: #1a2130; border: round #3f5680;
+Help > VerticalScroll { width: 64; max-width: 100%; height: auto; max-height: 100%; padding: 0 2;
+    background: #1a2130; border: round #3f5680;
     border-title-color: #8fa3c4; }
 """

@@ -40,18 +40,20 @@ class GpuMap(Widget):
     """Every GPU of the cluster, and what the colours mean."""
 
     hosts: Sequence[HostView] = ()
+    now = 0
 
-    def show(self, hosts: Sequence[HostView]) -> None:
-        self.hosts = hosts
+    def show(self, hosts: Sequence[HostView], now: int) -> None:
+        self.hosts, self.now = hosts, now
         self.refresh()
 
     def render(self) -> Text:
         width, height = self.content_size
-        legend = pieces.legend(self.hosts, width)
+        legend = pieces.legend(self.hosts, width, now=self.now)
         if len(legend) > 1 and height < 10:
-            legend = pieces.legend(self.hosts, width, short=True)
+            legend = pieces.legend(self.hosts, width, short=True, now=self.now)
         colours = not os.environ.get("NO_COLOR")
-        found = pieces.map_lines(self.hosts, width, height - len(legend), colours=colours)[: height - len(legend)]
+        room = height - len(legend)
+        found = pieces.map_lines(self.hosts, width, room, colours=colours, now=self.now)[:room]
         empty = [Text()] * max(0, height - len(legend) - len(found))
         return Text("\n", no_wrap=True).join([*found, *empty, *legend])
 
@@ -155,8 +157,7 @@ KEYS = """\
 
 Bars reach to 1 (as budgeted) in the middle; who has less
 than that over the last day comes first, then who has less
-over the lookback.
-"""
+over the lookback."""
 
 
 class Help(ModalScreen[None]):
@@ -165,6 +166,6 @@ class Help(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [("escape,question_mark,q,enter", "dismiss", "close")]
 
     def compose(self) -> ComposeResult:
-        text = Static(KEYS)
-        text.border_title = "keys"
-        yield text
+        with VerticalScroll() as box:
+            box.border_title = "keys"
+            yield Static(KEYS)
