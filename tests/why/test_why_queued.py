@@ -168,6 +168,25 @@ def test_what_comes_first_ends_by_its_time_out_or_nobody_knows_when() -> None:
     assert space.blockers[0].protected_until == T0 + HOUR
 
 
+def test_of_those_without_an_end_so_many_are_named_as_will_do() -> None:
+    world = World(hosts(3), TREE)
+    past(world, ("lab/a/x", 600, OLD, "ann"))
+    for _ in range(3):
+        world.submit("lab/b", 8, min_runtime=HOUR)
+    space = asked(world, world.submit("lab/a/x", 8)).places[0].space
+    assert space is not None and space.enough_at is None
+    (blocker,) = space.blockers
+    assert (blocker.free_gpus, blocker.whole_hosts, blocker.rule) == (8, 1, "order")
+    assert (space.blocking, space.others) == (1, 2)
+
+
+def test_in_its_own_budget_it_is_the_priority_that_lets_others_stay() -> None:
+    world = World(hosts(1), TREE)
+    world.submit("lab/b", 8, min_runtime=HOUR)
+    space = asked(world, world.submit("lab/b", 8)).places[0].space
+    assert space is not None and [blocker.rule for blocker in space.blockers] == ["priority"]
+
+
 def test_who_comes_first_by_less_than_the_margin_may_not_evict() -> None:
     world = World(hosts(1), {"lab/a": 0.5, "lab/b": 0.5})
     past(world, ("lab/b", 4, OLD))  # and the 8 GPUs have run for 10 min: less than the margin of 8 GPU-hours
@@ -178,7 +197,7 @@ def test_who_comes_first_by_less_than_the_margin_may_not_evict() -> None:
     (level,) = place.levels
     assert level.first == "lab/a" and [each.outranked for each in level.siblings[:2]] == [False, False]
     assert place.space is not None and place.space.evictable_gpus == 0
-    assert [blocker.why for blocker in place.space.blockers] == [Blocking.FIRST]
+    assert [(blocker.why, blocker.rule) for blocker in place.space.blockers] == [(Blocking.FIRST, "margin")]
     assert place.margin == 8 * 1000 * HOUR
 
 

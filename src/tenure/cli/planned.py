@@ -9,6 +9,7 @@ from rich.markup import escape
 from tenure import units
 from tenure.api.plan_models import BalanceView, PlannedEviction, PlanView
 from tenure.cli import render
+from tenure.core.model import SHARE_ONE
 
 _WIDTH = 10
 _LISTED = 10
@@ -31,9 +32,10 @@ def plan_lines(plan: PlanView) -> Iterator[str]:
     if plan.evictions:
         yield from _evictions(plan)
     yield _line("balance", escape(f"{plan.leaf} on {plan.cluster}, GPU-hours over the lookback:"))
-    yield _line("", _balance("now", plan.before))
+    digits = units.digits_apart(_ppm(plan.before), _ppm(plan.after))
+    yield _line("", _balance("now", plan.before, digits))
     if plan.after != plan.before:
-        yield _line("", _balance("with it", plan.after))
+        yield _line("", _balance("with it", plan.after, digits))
     for warning in plan.warnings:
         yield _line("warning", f"[yellow]{escape(warning.text)}[/]")
     for note in plan.notes:
@@ -74,10 +76,14 @@ def _eviction(eviction: PlannedEviction, now: int) -> str:
     return f"{who}, gone by {render.soon(eviction.kill_at, now)}, {risk}. {eviction.reason.text}"
 
 
-def _balance(head: str, balance: BalanceView) -> str:
+def _ppm(balance: BalanceView) -> int | None:
+    return None if balance.ratio is None else round(balance.ratio * SHARE_ONE)
+
+
+def _balance(head: str, balance: BalanceView, digits: int) -> str:
     left = f"{_hours(balance.left)} left" if balance.left >= 0 else f"{_hours(-balance.left)} over"
     parts = f"{_hours(balance.used)} used + {_hours(balance.committed)} committed of {_hours(balance.entitled)}"
-    return f"{head:<8} {parts}, {left} (ratio {render.ratio(balance.ratio)})"
+    return f"{head:<8} {parts}, {left} (ratio {render.ratio(balance.ratio, digits)})"
 
 
 def _hours(value: float) -> str:

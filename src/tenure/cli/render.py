@@ -95,8 +95,8 @@ def hours(value: float) -> str:
     return f"{value:.1f}" if value >= 0.05 or value == 0 else "<0.1"
 
 
-def ratio(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def ratio(value: float | None, digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def table(*columns: str, right: Iterable[str] = (), fold: Iterable[str] = ()) -> Table:

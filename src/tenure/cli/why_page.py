@@ -281,10 +281,12 @@ def _reserved(held: ReservationView, now: int) -> Iterator[RenderableType]:
 
 def _claiming(claiming: ClaimingView, now: int) -> Iterator[RenderableType]:
     yield from _heading(f"Its GPUs come from, by {render.soon(claiming.until, now)}")
-    table = render.table("ATTEMPT", "USER", "BUDGET", "GPUS", "GONE BY", right=("GPUS",))
+    labels = any(victim.label != str(victim.job) for victim in claiming.victims)  # some are of arrays
+    table = render.table("ATTEMPT", *["JOB"] * labels, "USER", "BUDGET", "GPUS", "GONE BY", right=("GPUS",))
     for victim in claiming.victims:
         left = f"{render.soon(victim.kill_at, now)} ({render.span(victim.kill_at - now)})"
-        table.add_row(victim.attempt, escape(victim.user), escape(victim.budget), str(victim.gpus), left)
+        label = [victim.label] * labels
+        table.add_row(victim.attempt, *label, escape(victim.user), escape(victim.budget), str(victim.gpus), left)
     yield _inset(table)
 
 

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tenure import units
 from tenure.api.models import EvictionView, JobDetail
 from tenure.client import Client
 from tenure.config import load
+from tenure.core.model import SHARE_ONE
 from tenure.demo.story import Record
 from tenure.demo.watch import Watch
 from tenure.engine.maintenance import replay
@@ -108,7 +110,9 @@ def _evicted(evidence: Evidence) -> Check:
             passed = eviction.reason.code == "evicted_standing" and until is not None and eviction.at >= until
             after = (eviction.at - until) / 1000 if until is not None else 0
             numbers = eviction.reason.numbers
-            ratios = f"{numbers['first_ratio_ppm'] / 1e6:.2f} against {numbers['second_ratio_ppm'] / 1e6:.2f}"
+            pair = numbers["first_ratio_ppm"], numbers["second_ratio_ppm"]
+            digits = units.digits_apart(*pair)
+            ratios = " against ".join(units.format_ratio(ppm, SHARE_ONE, digits) for ppm in pair)
             return Check(what, passed, f"{after:.1f} s after its protection; ratios {ratios}")
     return Check(what, False, f"{victim.name} is {victim.state}")
 
