@@ -273,8 +273,11 @@ def test_the_terminal_has_the_size_that_it_has(server: TestServer, busy: dict[st
             while os.read(ours, 65536):
                 pass
     finally:
-        os.close(ours)  # it ends without a terminal, too
-        done.wait(PATIENCE_S)
+        os.close(ours)
+        try:
+            done.wait(PATIENCE_S)
+        finally:
+            done.kill()
     assert done.returncode == 0
 
 

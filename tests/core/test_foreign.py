@@ -64,7 +64,7 @@ def test_jobs_go_where_others_are_not_and_start_when_they_have_gone() -> None:
     assert because.reason is Reason.WAITING_OTHERS
     assert because.numbers == {"cluster": "main", "gpus": 8, "free_gpus": 7, "others": 1, "hosts": ("h0",)}
     assert sentence(because) == (
-        "Waiting: jobs that Tenure did not start use 1 GPUs on h0: it needs 8, and 7 are free at most."
+        "Waiting: jobs that Tenure did not start use 1 GPU on h0: it needs 8, and 7 are free at most."
     )
     others(world, "h0", 0, what="")
     assert world.job_state(second) is JobState.RUNNING

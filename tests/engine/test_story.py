@@ -226,6 +226,8 @@ def test_a_job_that_cannot_resume_ends_with_its_eviction(eager: Rig) -> None:
         f"It was preempted at 2027-01-15 08:01:00 UTC for job {gainer} (ann, lab/b) because it ran unallocated, and "
         "charged jobs come first; it lost up to 8 GPU-minutes of work; it was not resumable, so it has ended."
     )
+    said = [line(chapter) for chapter in told.chapters[-2:]]
+    assert said[0].endswith(" unallocated.") and said[1].startswith("It was not resumable, so it has ended. In all ")
 
 
 def test_a_failed_host_credits_what_it_cost(bench: Rig) -> None:
