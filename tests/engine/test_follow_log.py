@@ -127,3 +127,19 @@ def test_what_says_nearly_the_same_is_not_written_again(bench: Rig) -> None:
         told.made_at,
         bench.engine.now(),
     ]
+
+
+def test_what_waits_for_more_than_gpus_has_no_estimate(bench: Rig) -> None:
+    """Held, behind a throttle, pending on others: no estimate, and the one that there was is dropped."""
+    for name in ("ann", "bob"):
+        bench.submit(user=name)
+    waits = bench.submit(user="cy")
+    array = bench.submit(user="dee", array=Array(tuple(range(4)), 1))
+    bench.submit(user="eve", after=(After(waits),))
+    estimator = Estimator(bench.store, 60, bench.hands.clock)
+    assert estimator.round() == 2
+    assert {row.job_id for row in bench.store.open_estimates()} == {waits, array}
+    bench.engine.hold(waits, "cy")
+    bench.turn()
+    assert not estimator.follow()
+    assert {row.job_id for row in bench.store.open_estimates()} == {array}

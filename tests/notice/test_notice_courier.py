@@ -196,7 +196,9 @@ def test_all_that_is_due_is_one_message(box: Outbox, web: Hook) -> None:
     box.later(1)
     until(lambda: all(row.state == "sent" for row in box.store.notice_log("ann", 100)))
     (got,) = web.got
-    assert got.json["text"] == "Tenure: 30 notices about 30 jobs"
+    lines = got.json["text"].splitlines()
+    assert lines[:2] == ["Tenure: 30 notices about 30 jobs", "- Job 1 has failed"]
+    assert lines[-2:] == ["- Job 10 has failed", "... and 20 more: tenure notice log"] and len(lines) == 12
     assert got.json["blocks"][-1]["elements"][0]["text"] == "... and 10 more: tenure notice log"
     assert len(got.json["blocks"]) <= 50  # Slack takes no more
     assert len(got.json["tenure"]["notices"]) == 30

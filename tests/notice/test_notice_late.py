@@ -125,3 +125,17 @@ def test_what_is_estimated_to_start_some_day_is_never_late(log: Log) -> None:
     log.store.write_estimates([estimate(1, NOW - 1, log.clock.now)])
     log.clock.now += LOOK
     assert log.told() == []  # it has started
+
+
+def test_of_an_array_that_is_late_one_message_is_sent(log: Log) -> None:
+    """Its first job; not the others of it later, nor after a restart, and none that is held."""
+    jobs = [job_row(number, "ann", array_id=5, array_index=number - 5) for number in range(5, 10)]
+    alone, held = job_row(20, "ann", array_id=20, array_index=0, held=True), job_row(21, "ann", held=True)
+    log.write(jobs=[*jobs, alone, held])
+    ends = {5: 2 * HOUR, 6: HOUR, 7: HOUR, 8: 3 * HOUR, 9: HOUR, 20: HOUR, 21: HOUR, 1: HOUR}
+    log.store.write_estimates([estimate(job, NOW, NOW + end) for job, end in ends.items()])
+    for hour in (1, 2, 3, 4):
+        log.clock.now = NOW + hour * HOUR + 1
+        told = [title.partition(" has")[0] for _, title in log.told()]
+        assert told == ["Job 1 (job1)", "Job 5_1 (job6)"]
+        log.teller = log.another()

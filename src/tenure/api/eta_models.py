@@ -9,7 +9,8 @@ from tenure.api.models import Response
 class EstimateView(Response):
     """When a job starts, as of ``made_at``: with ``percent`` percent between ``low`` and ``high``, about ``likely``.
 
-    ``likely`` or ``high`` null: later than ``until``. ``age_ms``: how old the estimate is.
+    ``likely`` or ``high`` null: later than ``until``. ``age_ms``: how old the estimate is. ``latest``: whatever was
+    estimated, it starts by then, as the job claims hosts that are being emptied, or has a reservation; null for others.
     """
 
     made_at: Time
@@ -18,12 +19,13 @@ class EstimateView(Response):
     likely: Time | None
     high: Time | None
     until: Time
+    latest: Time | None = None
     percent: int
 
 
 class PastEstimatesView(Response):
-    """How good past estimates of the same size class were: ``count`` of those whose job has started, ``inside`` of them
-    within their range.
+    """How good past estimates of the same size class were: ``count`` of those that are a day old and whose job has
+    started, ``inside`` of them within their range.
 
     ``median_error_ms``: half of the starts were closer to ``likely`` than that; null without any.
     """

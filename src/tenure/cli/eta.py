@@ -30,13 +30,18 @@ def eta(job: JobArgument, json: Json = False) -> None:
         console.print(f"  [dim]{escape(line)}[/]", soft_wrap=True)
 
 
-def range_lines(found: EstimateView | None, now: int) -> Iterator[str]:
-    """The range by this machine's clock, as plain text; nothing without one."""
+def range_lines(found: EstimateView | None, now: int, head: str = "") -> Iterator[str]:
+    """The range by this machine's clock, as plain text behind ``head``, or that it has passed; nothing without one."""
+    from tenure.api.eta_shown import shown
     from tenure.cli import render
 
     if found is None:
         return
-    until = render.soon(found.high, now) if found.high is not None else f"later than {render.soon(found.until, now)}"
-    likely = f", most likely about {render.soon(found.likely, now)}" if found.likely is not None else ""
-    made = f"estimated {render.ago(found.made_at, now)} ago, meant to hold {found.percent} times in 100"
-    yield f"from {render.soon(found.low, now)} to {until}{likely} ({made})"
+    told, age = shown(found, now), render.ago(found.made_at, now)
+    if told.passed is not None:
+        yield f"it should have started by {render.soon(told.passed, now)}, by the estimate of {age} ago"
+        return
+    low = "now" if told.low == now else render.soon(told.low, now)
+    until = render.soon(told.high, now) if told.high is not None else f"later than {render.soon(told.until, now)}"
+    likely = f", most likely about {render.soon(told.likely, now)}" if told.likely is not None else ""
+    yield f"{head}from {low} to {until}{likely} (estimated {age} ago, meant to hold {found.percent} times in 100)"

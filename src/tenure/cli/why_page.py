@@ -44,8 +44,8 @@ def page(why: Why, now: int, width: int = WIDE) -> Iterator[RenderableType]:
     yield Text(why.sentence, style="bold")
     if why.reservation is not None:
         yield from _reserved(why.reservation, now)
-    for line in range_lines(why.estimate, now):
-        yield Text(f"estimate: it starts {line}")
+    for line in range_lines(why.estimate, now, "it starts "):
+        yield Text(f"estimate: {line}")
     if why.claiming is not None:
         yield from _claiming(why.claiming, now)
     if why.running is not None:

@@ -18,7 +18,7 @@ from tenure.forecast.forward import Forward
 from tenure.forecast.guesses import Guesses
 from tenure.forecast.past import Past
 from tenure.forecast.ranges import COVERAGE_PERCENT, JUDGED, SETTLED, Calibration, Judged, Range, base
-from tenure.forecast.sorts import SIZE_CLASSES, size_class
+from tenure.forecast.sorts import SIZE_CLASSES, could_start, size_class
 from tenure.store import EstimateRow, Store
 
 log = structlog.get_logger()
@@ -36,8 +36,10 @@ _JUDGED_AT_MOST = 500
 
 
 def waiting(state: State) -> list[Job]:
-    """Jobs that could start by themselves: queued or claiming, and held by nobody."""
-    return [job for job in state.jobs.values() if not job.held_by and not _holds_gpus(job)]
+    """Jobs that could start by themselves: queued or claiming. Held by nobody, and waiting neither for other jobs to
+    end nor for a place in their array's throttle: of these nothing is said.
+    """
+    return [job for job in state.jobs.values() if could_start(state, job)]
 
 
 def _holds_gpus(job: Job) -> bool:
@@ -108,15 +110,15 @@ class Estimator:
         """Catch up with the scheduler; whether there are jobs that have no estimate yet."""
         starts, ended = self.follower.catch_up()
         self._came_true((start.job_id, start.at) for start in starts)
-        self._gone(ended)
-        return any(job.id not in self._told for job in waiting(self.follower.state))
+        wanted = {job.id for job in waiting(self.follower.state)}
+        self._gone([*ended, *(self._told.keys() - wanted)])  # the latter cannot start by themselves any more
+        return not wanted <= self._told.keys()
 
     def round(self) -> int:
         """Estimate everything that waits; returns how many jobs that were."""
         self.follow()
         state, now = self.follower.state, self.follower.now()
         found = foresee(state, self.follower.past, now, self.spend_s)
-        self._gone([job_id for job_id in self._told if job_id not in found])  # they are held
         if not found:
             return 0
         known = Calibration(self._judged(now), now)

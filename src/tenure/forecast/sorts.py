@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tenure.core.model import HOUR, SHORT_GPUS, JobSpec, short
+from tenure.core.state import Job, State
 
 HOST = SHORT_GPUS
 MANY = 8 * HOST
@@ -12,6 +13,15 @@ unallocated ones up to 8, and of more.
 """
 
 Sort = tuple[object, ...]
+
+
+def could_start(state: State, job: Job) -> bool:
+    """Whether a live job waits, and for GPUs alone: nobody holds it, and it waits neither for other jobs to end nor for
+    a place in its array's throttle.
+    """
+    if job.held_by or job.behind or job.submission in state.pending:
+        return False
+    return job.attempt is None or job.attempt.started_at is None
 
 
 def size_class(spec: JobSpec) -> str:

@@ -20,6 +20,8 @@ SHOWN = 20
 LISTED = 200
 _SLACK_TEXT = 2900
 _SLACK_HEADER = 150
+_TEXT_TITLES = 10
+"""Titles in the text that stands for all of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,14 @@ def payload(message: Message) -> bytes:
 
 
 def _text(message: Message) -> str:
-    """What Slack shows in a notification, and others in full."""
-    first = message.rows[0]
-    return escape(f"{first.title}\n{first.body}".strip() if len(message.rows) == 1 else f"Tenure: {message.title}")
+    """What Slack shows in a notification, and others as the whole message: of several notices their titles."""
+    first, rows = message.rows[0], message.rows
+    if len(rows) == 1:
+        return escape(f"{first.title}\n{first.body}".strip())
+    lines = [f"Tenure: {message.title}", *(f"- {clean(row.title)}" for row in rows[:_TEXT_TITLES])]
+    if len(rows) > _TEXT_TITLES:
+        lines.append(f"... and {len(rows) - _TEXT_TITLES} more: tenure notice log")
+    return escape("\n".join(lines))
 
 
 def _blocks(message: Message) -> list[dict[str, Any]]:

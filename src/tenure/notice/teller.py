@@ -214,7 +214,7 @@ class Teller:
         return {_UNFUNDED: json.dumps(sorted(now))}
 
     def _overdue_estimates(self, people: People) -> None:
-        """Jobs that have not started within the range that was estimated first, each once."""
+        """Jobs that have not started within the range that was estimated first, each once; of an array the first."""
         now = self._now()
         if not people:
             self._looked = None
@@ -225,7 +225,8 @@ class Teller:
         if new:
             jobs = self._store.jobs_of({job for job, _ in new})
             told = [Told(Kind.WAITS_LONGER, job, now, None, by=high, timer=high) for job, high in new]
-            self._write(self._read, rows_of(told, self._read, people, jobs, self._clock()))
+            rows = rows_of(told, self._read, people, jobs, self._clock())
+            self._write(self._read, _once_an_array(rows, jobs))
         self._looked = now
 
     def _fire(self, people: People) -> None:
@@ -263,6 +264,16 @@ def _else_left_out(event: str, **names: object) -> Iterator[None]:
         raise
     except Exception as error:
         log.error(event, error=repr(error), exc_info=True, **names)
+
+
+def _once_an_array(rows: Iterable[NoticeRow], jobs: Mapping[int, JobRow]) -> list[NoticeRow]:
+    """Those of an array have one key, under which only the first is written: not one a job, nor another later."""
+    found: dict[tuple[str, str], NoticeRow] = {}
+    for row in rows:
+        array = jobs[row.job_id].array_id
+        one = row if array is None else replace(row, key=f"{row.kind}:array {array}")
+        found.setdefault((one.key, one.channel), one)
+    return list(found.values())
 
 
 def rows_of(told: Collection[Told], seq: int, people: People, jobs: Mapping[int, JobRow], now: int) -> list[NoticeRow]:

@@ -72,8 +72,8 @@ class Estimates(Database):
         return self._estimates(schema.estimates.c.started_at.is_(None))
 
     def overdue_estimates(self, now: int, since: int | None = None) -> list[tuple[int, int]]:
-        """(job, end of its range) of jobs that wait and should have started before ``now``, by what was told of them
-        first since they wait. ``since``: those alone that should have started at that moment or later.
+        """(job, end of its range) of jobs that wait, are not held, and should have started before ``now``, by what was
+        told of them first since they wait. ``since``: those alone that should have started at that moment or later.
         """
         table, jobs, earlier = schema.estimates, schema.jobs, schema.estimates.alias()
         same = (earlier.c.job_id == table.c.job_id) & earlier.c.started_at.is_(None)
@@ -82,7 +82,7 @@ class Estimates(Database):
         late = table.c.started_at.is_(None) & (table.c.high < now)
         if since is not None:
             late &= table.c.high >= since
-        query = query.where(late, jobs.c.state == "queued", ~not_first).order_by(table.c.job_id)
+        query = query.where(late, jobs.c.state == "queued", jobs.c.held.is_not(True), ~not_first).order_by(table.c.job_id)
         with self._read() as connection:
             return [(row.job_id, row.high) for row in connection.execute(query)]
 
