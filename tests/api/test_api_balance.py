@@ -105,6 +105,8 @@ def test_every_node_of_the_tree_has_one_on_every_cluster(shared: Api) -> None:
     ("path", "status", "field", "fix"),
     [
         ("lab/langage/balance", 404, "budget", "did you mean lab/language?"),
+        ("lab/slf/balance", 404, "budget", "there is no budget lab/slf"),
+        ("lab/language/balance?person=ane", 404, "person", "there is no person ane"),
         ("lab/language/balance?cluster=mian", 404, "cluster", "did you mean main?"),
         ("lab/language/balance?jobs=-1", 422, "jobs", ""),
         ("lab/%00/balance", 422, "path", "no control characters"),
@@ -120,7 +122,7 @@ def test_what_does_not_exist_is_named(shared: Api, path: str, status: int, field
 
 def test_the_client_reads_it(shared: Api) -> None:
     with tenure.Client(str(shared.http.base_url), shared.tokens["bob"]) as client:
-        view = client.balance("lab/language", "main", person="nobody", jobs=3)
+        view = client.balance("lab/language", "main", person="bob", jobs=3)
         assert view.clusters["main"].people == [] and view.path == "lab/language"
         with pytest.raises(tenure.client.TenureError) as refused:
             client.balance("lab/a b?c#d")

@@ -15,6 +15,12 @@ from tenure.core.model import HOUR, MINUTE
 from tenure.engine.clock import Clock, wall_ms
 from tenure.store import NoticeRow
 
+from tenure.api.notice_models import ToldView
+from tenure.cli.notice import _became
+from tenure.core.model import HOUR
+from tenure.store import NoticeRow
+from tenure.units import parse_time
+
 HOOK = "https://hooks.example.com/services/T0/B0/very-secret"
 
 
@@ -98,6 +104,49 @@ def test_what_is_refused_says_what_would_work(api: Api, field: str, value: objec
     (error,) = problem["errors"]
     assert error["field"].partition("[")[0] == field and words in error["fix"], error
     assert "very-secret" not in json.dumps(problem)
+
+
+def epoch(api: Api) -> int:
+    return int(api.engine.store.meta("epoch") or 0)
+
+
+def add(api: Api, key: str, *, at: int, due_at: int, channel: str = "webhook") -> int:
+    row = NoticeRow(key, 1, at, "ann", channel, "failed", 1, key, "", "{}", "waiting", due_at)
+    return api.engine.store.add_notices([row])[0]
+
+
+def test_what_waits_is_told_by_the_new_quiet_hours_and_digest(api: Api) -> None:
+    change(api, "ann", webhook=HOOK, quiet="22:00-07:00", digest="1h")
+    at, morning = parse_time("2026-09-21T23:30:00Z"), parse_time("2026-09-22T07:00:00Z")
+    add(api, "old", at=at, due_at=morning)
+    add(api, "tried", at=at, due_at=at)
+    (tried,) = api.engine.store.take_message(epoch(api), "ann", "webhook", at)
+    assert tried.message is not None
+
+    def due() -> dict[str, int]:
+        items = api.get("/v1/users/ann/notice/log", user="ann")["items"]
+        return {one["title"]: parse_time(one["due_at"]) for one in items}
+
+    change(api, "ann", webhook=HOOK + "x")
+    assert due() == {"old": morning, "tried": at}  # nothing that says when was changed
+    change(api, "ann", quiet="")
+    assert due() == {"old": parse_time("2026-09-22T00:00:00Z"), "tried": at}
+    change(api, "ann", digest="0")
+    assert due() == {"old": at, "tried": at}
+
+
+def test_one_behind_another_that_is_tried_again_says_so(api: Api) -> None:
+    change(api, "ann", webhook=HOOK)
+    store, now = api.engine.store, api.engine.now()
+    add(api, "first", at=now, due_at=now)
+    (first,) = store.take_message(epoch(api), "ann", "webhook", now)
+    store.put_off_message(str(first.message), now + HOUR, now, "it does not answer")
+    add(api, "second", at=now, due_at=now)
+    add(api, "mail", at=now, due_at=now, channel="email")
+    items = api.get("/v1/users/ann/notice/log", user="ann")["items"]
+    assert {one["title"]: one["behind"] for one in items} == {"first": False, "second": True, "mail": False}
+    told = {item["title"]: _became(ToldView.model_validate(item)) for item in items}
+    assert told["second"] == "waits behind the one before it" and "tried 1 times" in told["first"]
 
 
 def test_a_test_needs_somewhere_to_go_and_is_in_the_log(api: Api) -> None:

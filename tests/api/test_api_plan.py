@@ -99,6 +99,13 @@ def test_of_an_array_the_first_is_planned_and_all_are_counted(api: Api) -> None:
     said = plan_of(api, gpus=8, array="0-9%2", min_runtime="1h")
     assert (said["jobs"], said["throttle"], said["when"]) == (10, 2, "now")
     assert (said["charge"]["gpu_hours"], said["charge"]["total_gpu_hours"]) == (8.0, 80.0)
+    assert said["after"]["committed"] == said["before"]["committed"] + 80
+    assert said["after"]["left"] == said["before"]["left"] - 80
+    assert "large_contract" not in {one["code"] for one in said["warnings"]}
+    hours = int(said["before"]["entitled"])
+    large = plan_of(api, gpus=8, array=f"1-{hours // 8}", min_runtime="1h")
+    (warned,) = (one["text"] for one in large["warnings"] if one["code"] == "large_contract")
+    assert warned.startswith(f"the contracts of its {hours // 8} jobs together, ") and "GPU-hours, are " in warned
 
 
 def test_what_is_waited_for_is_looked_up_before_the_engine_has_to_wait(api: Api) -> None:

@@ -55,6 +55,7 @@ def test_it_reads_like_a_statement(server: TestServer) -> None:
     assert any(set(line.strip()) <= set("█▓░#=.") and line.strip() for line in lines)
     assert re.search(r"96\.0 GPU-hours lapse by tomorrow \d\d:\d\d unless they are used", said)
     assert "BACK BY " in said and "grace" in said and re.search(r"long +admin +0.0 ", said)
+    assert said.count("this cluster had no records; that time is counted at today's values.") == 1
     assert "RESERVED" not in said and "FREE" not in said  # there is nothing in them
 
 
@@ -89,11 +90,17 @@ def test_a_picture(server: TestServer) -> None:
     server.cli("balance", BUDGET, "--plot", "week.png")
     assert (server.directory / "week.png").read_bytes().startswith(b"\x89PNG")
     assert "ends in .png or .svg" in server.cli("balance", BUDGET, "--plot", "week.pdf", code=2).stderr
+    nowhere = server.cli("balance", BUDGET, "--plot", "/nonexistent/week.svg", code=2).stderr
+    assert "plot = /nonexistent/week.svg: No such file or directory" in nowhere and "Errno" not in nowhere
     several = server.cli("balance", "--plot", "week.png", code=2).stderr
     assert "a picture is of one budget; name it, one of lab/language, lab/vision" in " ".join(several.split())
 
 
 def test_what_does_not_exist_is_named(server: TestServer) -> None:
     assert "did you mean lab/language?" in server.cli("balance", "lab/langage", code=4).stderr
+    assert "lab/language/self" not in server.cli("balance", "lab/language/slf", code=4).stderr
+    assert "there is no person grce; did you mean grace?" in " ".join(
+        server.cli("balance", BUDGET, "--person", "grce", code=4).stderr.split()
+    )
     assert "there is no such cluster" in server.cli("balance", BUDGET, "--cluster", "mian", code=4).stderr
     assert list(json.loads(server.cli("balance", BUDGET, "--cluster", "main", "--json").stdout)["clusters"]) == ["main"]

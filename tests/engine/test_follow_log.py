@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from engine_kit import Rig, saved
+from engine_kit import Rig, saved, spec
 
-from tenure.core.model import HOUR, MINUTE, SECOND
+from tenure.core.model import HOUR, MINUTE, SECOND, Array
 from tenure.engine.clock import Clock
+from tenure.engine.wishes import Wish
 from tenure.forecast.estimator import Estimator
 from tenure.forecast.follow import Follower
 
@@ -134,8 +135,9 @@ def test_what_waits_for_more_than_gpus_has_no_estimate(bench: Rig) -> None:
     for name in ("ann", "bob"):
         bench.submit(user=name)
     waits = bench.submit(user="cy")
-    array = bench.submit(user="dee", array=Array(tuple(range(4)), 1))
-    bench.submit(user="eve", after=(After(waits),))
+    array, _ = bench.engine.submit(spec("lab/a", user="dee"), by="dee", array=Array((0, 1, 2, 3), 1))
+    bench.engine.submit(spec("lab/a", user="eve"), by="eve", after=[Wish(waits, None, True, "after_ok")])
+    bench.turn()
     estimator = Estimator(bench.store, 60, bench.hands.clock)
     assert estimator.round() == 2
     assert {row.job_id for row in bench.store.open_estimates()} == {waits, array}

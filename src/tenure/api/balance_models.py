@@ -96,6 +96,8 @@ class StatementView(PartsView):
     """
 
     allocation_gpus: float
+    assumed_until: Time | None = None
+    """Before that, inside the window, the cluster had no records, and today's allocation is taken; null: nowhere."""
     entitled_gpu_hours: float
     accrued_gpu_hours: float
     left_gpu_hours: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tenure import balance
@@ -34,11 +34,11 @@ class Called(NamedTuple):
 
 
 def balance_view(engine: Engine, path: str, cluster: str | None, person: str | None, jobs: int) -> BalanceView:
-    """The statement of a node. Raises NotFound for a path or a cluster that does not exist."""
+    """The statement of a node. Raises NotFound for a path, a cluster or a person that does not exist."""
     with engine.view() as state:
         tree = state.the_tree()
         if path not in tree.nodes:
-            raise NotFound("budget", path, sorted(tree.nodes))
+            raise NotFound("budget", path, sorted(tree.budgets))  # nobody means an implicit child
         if cluster is not None and cluster not in state.clusters:
             raise NotFound("cluster", cluster, sorted(state.clusters))
         names = [name for name in state.clusters if cluster in (None, name)]
@@ -46,7 +46,17 @@ def balance_view(engine: Engine, path: str, cluster: str | None, person: str | N
         facts = [balance.gather(state, name, path, now) for name in names]
         lookback = state.policy.lookback
     of_jobs = {one.cluster: (one, balance.jobs(one, _closed(engine, one))) for one in facts}
+    _check_person(engine, person, of_jobs.values())
     return balance_view_of(path, now, lookback, of_jobs, lambda job: _called(engine, job), person, jobs)
+
+
+def _check_person(engine: Engine, person: str | None, found: Iterable[tuple[Facts, Sequence[JobPart]]]) -> None:
+    """Whoever used something counts as well, though they may be no user any more."""
+    if person is None or engine.store.user(person) is not None:
+        return
+    seen = {user for facts, of_jobs in found for user in (*facts.people, *(part.user for part in of_jobs))}
+    if person not in seen:
+        raise NotFound("person", person, sorted(seen))
 
 
 def _closed(engine: Engine, facts: Facts) -> Iterator[SpanRow]:
@@ -84,6 +94,7 @@ def _statement(
     return StatementView(
         **_parts(facts.parts),
         allocation_gpus=round(facts.allocation_gpus / GPU, 3),
+        assumed_until=facts.assumed_until,
         entitled_gpu_hours=hours(made.entitled),
         accrued_gpu_hours=hours(made.accrued),
         left_gpu_hours=hours(made.left),

@@ -30,6 +30,7 @@ def shown(found: EstimateView, now: int) -> Shown:
     elif high is not None and high < now:
         return Shown(now, None, now, until, passed=high)
     low = max(found.low, now)
-    low = low if high is None else min(low, high)
+    if high is not None and high < low:
+        low = now  # the estimate does not know yet what was decided since
     possible = found.likely is not None and low <= found.likely and (high is None or found.likely <= high)
     return Shown(low, found.likely if possible else None, high, until)

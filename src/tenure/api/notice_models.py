@@ -26,7 +26,10 @@ class NoticeView(Response):
 
 
 class ToldView(Response):
-    """One notice on its way by one channel. ``state``: waiting, sent, failed or dropped. ``due_at``: not before."""
+    """One notice on its way by one channel. ``state``: waiting, sent, failed or dropped. ``due_at``: not before.
+
+    ``behind``: it waits for one before it, which did not go through and is tried again.
+    """
 
     id: int
     at: Time
@@ -38,6 +41,7 @@ class ToldView(Response):
     state: str
     due_at: Time
     tries: int
+    behind: bool = False
     done_at: Time | None
     error: str
 

@@ -64,7 +64,8 @@ class WarningView(Response):
 
 
 class PlanView(Response):
-    """What would happen if it were submitted now; of an array, to its first job. Nothing has been.
+    """What would happen if it were submitted now; of an array, to its first job. Nothing has been. ``after`` is with
+    all of an array.
 
     ``when``: ``now``; ``after_evictions``: when others have gone for it; ``reserved``: on hosts that would be held for
     it; ``waits``: nobody can say; ``never``: what it was to run after has failed. ``starts_at``: when it has its GPUs

@@ -51,7 +51,7 @@ def plan_view(planned: Planned, array: Array | None, warned: Sequence[Warned], n
         reservation=_reservation(planned, plan) if isinstance(plan, Reserve) else None,
         evictions=[_eviction(victim) for victim in planned.victims] if isinstance(plan, Claim) else [],
         charge=ChargeView(
-            gpus=planned.amount / GPU, gpu_hours=hours(planned.charge), total_gpu_hours=hours(jobs * planned.charge)
+            gpus=planned.amount / GPU, gpu_hours=hours(planned.charge), total_gpu_hours=hours(planned.promise)
         ),
         before=_balance(planned.balance),
         after=_balance(planned.after),

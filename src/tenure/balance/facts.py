@@ -81,6 +81,8 @@ class Facts:
     lookback: int
     floor: int
     first_record: int | None
+    assumed_until: int | None
+    """Until when in the window there are no records, and today's allocation is taken; None: nowhere."""
     figures: Figures
     rate: int
     allocation_gpus: int
@@ -127,6 +129,7 @@ def gather(state: State, cluster_name: str, path: str, now: int) -> Facts:
         lookback=policy.lookback,
         floor=policy.entitlement_floor,
         first_record=ledger.first_record,
+        assumed_until=ledger.first_record if _assumed(ledger, account, since) else None,
         figures=figures,
         rate=account.allocation * ledger.healthy_gpus * GPU,
         allocation_gpus=account.allocation * ledger.healthy_gpus * GPU // figures.denominator,
@@ -269,6 +272,12 @@ def _periods(
         yield Period(start, rate, _entitled(ledger, account, since, rate, future[1 : i + 1]))
 
 
+def _assumed(ledger: Ledger, account: Account, since: int) -> bool:
+    """Whether the window begins before the cluster's first record, of a node that was there then."""
+    first = ledger.first_record
+    return first is not None and since < first and account.created == first
+
+
 def _entitled(ledger: Ledger, account: Account, since: int, today: int, future: list[tuple[int, int]]) -> Series:
     """The rate of a node's entitlement from ``since`` on, when its allocation is ``today`` (rule 2).
 
@@ -279,7 +288,7 @@ def _entitled(ledger: Ledger, account: Account, since: int, today: int, future: 
     first = ledger.first_record
     if account.created is None or first is None:
         return made
-    if since < first and account.created == first:
+    if _assumed(ledger, account, since):
         made.set(since, today)
     times, _, rates = account.entitled.since(since)
     for at, rate in zip(times, rates, strict=True):

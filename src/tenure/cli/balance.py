@@ -49,7 +49,10 @@ def balance(
             raise CliError(f"plot = {plot}: a picture is of one budget; name it, one of {', '.join(paths)}")
         found = [client.balance(path, cluster, person=person, jobs=jobs) for path in paths]
     if plot is not None:
-        _draw(found[0], plot)
+        try:
+            _draw(found[0], plot)
+        except OSError as error:
+            raise CliError(f"plot = {plot}: {error.strerror or error}; name a file that can be written") from error
     if json:
         print_json(found if budget is None else found[0])
         return

@@ -126,6 +126,8 @@ def told(
 def _became(one: ToldView) -> str:
     from tenure import words
 
+    if one.behind:
+        return "waits behind the one before it"
     if one.state == "waiting":
         again = f", tried {'once' if one.tries == 1 else f'{one.tries} times'}: {one.error}" if one.tries else ""
         return f"waits until {words.moment(one.due_at)}{again}"

@@ -26,7 +26,7 @@ def plan_lines(plan: PlanView) -> Iterator[str]:
         size = f"an array of {plan.jobs} jobs of {size} each{few}"
     yield f"[bold]{escape(plan.name)}[/], {size}, for {escape(plan.budget)}: nothing is submitted"
     if plan.jobs > 1:
-        yield _line("", "what follows is about the first of them")
+        yield _line("", "start and evictions are those of the first of them, cost and balance those of all")
     yield _line("start", f"{_when(plan)}  {escape(plan.text)}")
     yield _line("cost", escape(_cost(plan)))
     if plan.evictions:
@@ -35,7 +35,7 @@ def plan_lines(plan: PlanView) -> Iterator[str]:
     digits = units.digits_apart(_ppm(plan.before), _ppm(plan.after))
     yield _line("", _balance("now", plan.before, digits))
     if plan.after != plan.before:
-        yield _line("", _balance("with it", plan.after, digits))
+        yield _line("", _balance("with it" if plan.jobs == 1 else "with all", plan.after, digits))
     for warning in plan.warnings:
         yield _line("warning", f"[yellow]{escape(warning.text)}[/]")
     for note in plan.notes:

@@ -117,6 +117,9 @@ def _bar(one: StatementView, *, plain: bool) -> str:
 def _sentences(view: BalanceView, one: StatementView) -> Iterator[str]:
     """What is to be known beyond the figures."""
     now, lookback = view.at, units.format_duration(view.lookback_ms)
+    if one.assumed_until is not None:
+        first = time.strftime("%b %d %H:%M", time.localtime(one.assumed_until / 1000))
+        yield f"Before {first} this cluster had no records; that time is counted at today's values."
     if one.over:
         over = f"[bold]Over by {amount(-one.left_gpu_hours)} GPU-hours.[/] If nothing new is charged,"
         if one.back_at is None:

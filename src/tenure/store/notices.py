@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, case, delete, func, insert, or_, select, update
@@ -48,11 +48,23 @@ class Notices(Database):
         rows = self._rows(columns_of(NoticePersonRow, schema.notice_people).where(schema.notice_people.c.user == user))
         return NoticePersonRow(*rows[0]) if rows else None
 
-    def put_notice_person(self, row: NoticePersonRow, audit: AuditRow) -> None:
-        """Replace what ``row.user`` had said, together with its entry in the audit log."""
+    def put_notice_person(
+        self, row: NoticePersonRow, audit: AuditRow, due: Callable[[NoticeRow], int] | None = None
+    ) -> None:
+        """Replace what ``row.user`` had said, together with its entry in the audit log.
+
+        ``due``: when what waits for them, and was not taken for delivery yet, is to be told from now on.
+        """
         with self._write() as connection:
             connection.execute(self._upsert_person, [_person(row)])
             connection.execute(insert(schema.audit), [_audit(audit)])
+            if due is None:
+                return
+            theirs = (_table.c.user == row.user) & (_table.c.state == "waiting") & _table.c.message.is_(None)
+            for found in connection.execute(_select().where(theirs)).all():
+                notice = NoticeRow(*found)
+                if (at := due(notice)) != notice.due_at:
+                    connection.execute(update(_table).where(_table.c.id == notice.id).values(due_at=at))
 
     # ---- making notices
 
@@ -240,6 +252,12 @@ class Notices(Database):
         if after is not None:
             query = query.where(_table.c.id < after)
         return self._notices(query.limit(limit))
+
+    def notices_put_off(self, user: str) -> dict[str, int]:
+        """Channel -> when the message is tried again that did not go through to ``user``: all that is new waits."""
+        query = select(_table.c.channel, func.max(_table.c.due_at).label("due_at")).group_by(_table.c.channel)
+        tried = (_table.c.user == user) & (_table.c.state == "waiting") & (_table.c.tries > 0)
+        return {row.channel: row.due_at for row in self._rows(query.where(tried))}
 
     def notices_waiting(self) -> int:
         """How many are on their way, put off or not; timers do not count."""

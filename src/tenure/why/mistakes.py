@@ -84,12 +84,14 @@ def _whole_timeout(planned: Planned) -> Warned | None:
 
 
 def _large_contract(planned: Planned) -> Warned | None:
-    if not planned.charge or 2 * planned.charge <= planned.week:
+    if not planned.promise or 2 * planned.promise <= planned.week:
         return None
-    part = planned.charge * 100 // planned.week if planned.week else 100
+    part = planned.promise * 100 // planned.week if planned.week else 100
+    whose = "its contract alone" if planned.jobs == 1 else f"the contracts of its {planned.jobs} jobs together"
+    verb = "is" if planned.jobs == 1 else "are"
     text = (
-        f"its contract alone, {_hours(planned.charge)} GPU-hours, is {part} % of what {planned.leaf} gets in a whole "
-        f"lookback ({_hours(planned.week)}): for as long as it counts, others come first nearly always. Shorter "
+        f"{whose}, {_hours(planned.promise)} GPU-hours, {verb} {part} % of what {planned.leaf} gets in a whole "
+        f"lookback ({_hours(planned.week)}): for as long as that counts, others come first nearly always. Shorter "
         "contracts with checkpoints run as long, in parts"
     )
     return Warned(Mistake.LARGE_CONTRACT, text)

@@ -88,6 +88,8 @@ class Planned:
     victims: tuple[Victim, ...]
     floor: int
     """The shortest contract of the cluster, ms."""
+    jobs: int = 1
+    """Of an array, so many; all else is about the first."""
 
     @property
     def charge(self) -> int:
@@ -95,8 +97,14 @@ class Planned:
         return self.amount * self.spec.contract.min_runtime
 
     @property
+    def promise(self) -> int:
+        """The same for all jobs of the array."""
+        return self.jobs * self.charge
+
+    @property
     def after(self) -> Balance:
-        return self.balance.promising(self.charge)
+        """With all of them promised, however many may run at a time."""
+        return self.balance.promising(self.promise)
 
     @property
     def plan(self) -> Start | Claim | Reserve | None:
@@ -149,8 +157,9 @@ def planned(
     held_by: str = "",
     after: Sequence[After] = (),
     broken: Broken | None = None,
+    jobs: int = 1,
 ) -> Planned:
-    """What a submission would lead to at ``state.now``. ``after``: live jobs that it waits for.
+    """What a submission would lead to at ``state.now``. ``after``: live jobs that it waits for. ``jobs``: in an array.
 
     Raises Refusal as a submission does.
     """
@@ -177,6 +186,7 @@ def planned(
         looks_at=next_look(state, cluster),
         victims=tuple(victim(state, evict) for evict in verdict.victims),
         floor=cluster.spec.min_runtime_floor,
+        jobs=jobs,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -23,7 +24,7 @@ from tenure.engine.errors import Conflict, NotFound
 from tenure.notice import signing
 from tenure.notice.courier import Courier
 from tenure.notice.kinds import TEST, URGENT, USUAL
-from tenure.notice.person import Person, parse_digest
+from tenure.notice.person import Person, due_at, parse_digest, person_of
 from tenure.notice.target import parse_target
 from tenure.notice.teller import People
 from tenure.store import AuditRow, NoticePersonRow, NoticeRow, UserRow
@@ -73,7 +74,9 @@ def change(body: NoticeRequest, engine: Server, user: Caller, courier: Delivery,
     if fresh:
         new = replace(new, salt=signing.new_salt())
     secret = _secret(courier, new.salt) if fresh else None
-    engine.store.put_notice_person(new, _audit(user, name, body, now))
+    put = engine.store.put_notice_person
+    put(new, _audit(user, name, body, now), _due(new, now) if _when_of(new) != _when_of(old) else None)
+    courier.poke()
     return _view(engine, name).model_copy(update={"secret": secret})
 
 
@@ -107,8 +110,8 @@ def told(
     limit: Limit = 100,
 ) -> Page[ToldView]:
     """What somebody was and will be told, newest first, and what became of it."""
-    rows = engine.store.notice_log(name, limit, after)
-    return Page(items=[_told(row) for row in rows], next=rows[-1].id if len(rows) == limit else None)
+    rows, put_off = engine.store.notice_log(name, limit, after), engine.store.notices_put_off(name)
+    return Page(items=[_told(row, put_off) for row in rows], next=rows[-1].id if len(rows) == limit else None)
 
 
 def _too_often(name: str, again: int) -> problems.Failed:
@@ -159,6 +162,17 @@ def _first(name: str, since: int) -> NoticePersonRow:
     return NoticePersonRow(name, "", "", "", kinds, through, 0, "", "UTC", since, since)
 
 
+def _when_of(row: NoticePersonRow) -> tuple[object, ...]:
+    """What says when somebody is told."""
+    return row.digest, row.quiet, row.zone if row.quiet else "", row.through
+
+
+def _due(row: NoticePersonRow, now: int) -> Callable[[NoticeRow], int]:
+    """When something that waits is told by what ``row`` says, so that what comes after it does not overtake it."""
+    person = person_of(row)
+    return lambda one: one.due_at if one.kind == TEST else due_at(min(one.at, now), one.kind, person)
+
+
 def _check(engine: Engine, body: NoticeRequest) -> None:
     """What depends on the site. Raises Failed (422)."""
     notice = engine.config.notice
@@ -204,7 +218,9 @@ def _audit(user: UserRow, name: str, body: NoticeRequest, now: int) -> AuditRow:
     return AuditRow(now, user.name, "notice changed", name, codec.dumps(detail))
 
 
-def _told(row: NoticeRow) -> ToldView:
+def _told(row: NoticeRow, put_off: Mapping[str, int]) -> ToldView:
+    """``put_off``: channel -> when what did not go through by it is tried again."""
+    new = row.state == "waiting" and not row.tries
     return ToldView(
         id=row.id,
         at=row.at,
@@ -216,6 +232,7 @@ def _told(row: NoticeRow) -> ToldView:
         state=row.state,
         due_at=row.due_at,
         tries=row.tries,
+        behind=new and row.due_at < put_off.get(row.channel, 0),
         done_at=row.done_at,
         error=row.error,
     )

@@ -39,5 +39,6 @@ def plan(body: JobRequest, request: Request, engine: Server, user: Caller) -> Pl
             held_by=user.name if body.hold else "",
             after=waits.after,
             broken=waits.broken,
+            jobs=len(array.indices) if array is not None else 1,
         )
     return plan_view(found, array, warnings(found, past), completed.notes)
