@@ -105,8 +105,8 @@ def test_every_node_of_the_tree_has_one_on_every_cluster(shared: Api) -> None:
     ("path", "status", "field", "fix"),
     [
         ("lab/langage/balance", 404, "budget", "did you mean lab/language?"),
-        ("lab/slf/balance", 404, "budget", "there is no budget lab/slf"),
-        ("lab/language/balance?person=ane", 404, "person", "there is no person ane"),
+        ("lab/slf/balance", 404, "budget", "there is no such budget"),
+        ("lab/language/balance?person=ane", 404, "person", "there is no such person"),
         ("lab/language/balance?cluster=mian", 404, "cluster", "did you mean main?"),
         ("lab/language/balance?jobs=-1", 422, "jobs", ""),
         ("lab/%00/balance", 422, "path", "no control characters"),

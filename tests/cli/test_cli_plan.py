@@ -104,5 +104,20 @@ def test_a_batch_script_is_planned_like_any_job(server: TestServer) -> None:
 def test_refusals_and_options_that_do_not_go_together(server: TestServer) -> None:
     refused = server.cli("submit", "--plan", *BUDGET, "--gpus", "5", "true", code=2)
     assert refused.stderr == server.cli("submit", *BUDGET, "--gpus", "5", "true", code=2).stderr
+    late = server.cli("submit", "--plan", "missing.sh", "-b", "lab/language", code=2).stderr
+    assert "error: budget = (missing): options come before the command; -b stands after it" in late
+    other = server.cli("submit", "--gpus", "1", "true", "-x", "lab", code=2).stderr
+    assert "budget = (missing): add it" in other
     both = server.cli("submit", "--plan", "--dry-run", *BUDGET, "true", code=2)
     assert "give one of them" in both.stderr
+
+
+def test_a_command_that_is_not_there_is_noted(server: TestServer) -> None:
+    said = server.cli("submit", "--plan", *BUDGET, "missing.sh")
+    assert "command = missing.sh: there is no such program or file on this machine" in said.stderr
+    assert "It starts now" in said.stdout
+    assert server.cli("submit", "--plan", *BUDGET, "true").stderr == ""
+    file = server.directory / "here.sh"
+    file.write_text("#!/bin/sh\n")
+    file.chmod(0o755)
+    assert server.cli("submit", "--plan", *BUDGET, "--workdir", str(server.directory), "./here.sh").stderr == ""

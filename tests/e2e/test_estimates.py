@@ -59,7 +59,7 @@ def test_a_queued_job_is_told_when_it_starts_and_the_error_is_shown_beside_the_n
     assert "  starts        from " in server.cli("show", str(waits)).stdout
     file.touch()
     server.wait_state(waits, "running")
-    with Store.open(server.database_url) as store:
+    with Store.open(f"sqlite:///{server.directory / '.tenure' / 'tenure.db'}") as store:
         until(lambda: bool(store.past_estimates(0, 2**60, "small", 9, started=True)), "the start is noted")
         noted = store.past_estimates(0, 2**60, "small", 9, started=True)
         # As if it had been a day ago: younger ones are not judged.

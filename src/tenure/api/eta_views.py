@@ -151,7 +151,9 @@ def rounded(ms: int) -> str:
 
 def _how_good(past: PastEstimatesView) -> str:
     if not past.count or past.median_error_ms is None:
-        return f"No estimate of a {past.size_class} job that is a day old has come true yet: nobody knows how good it is."
+        return (
+            f"No estimate of a {past.size_class} job that is a day old has come true yet: nobody knows how good it is."
+        )
     return (
         f"Of {past.count} past estimates of {past.size_class} jobs {past.inside} came true "
         f"({past.inside_percent:g} %); half were off by less than {rounded(past.median_error_ms)}."

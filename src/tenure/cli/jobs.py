@@ -12,7 +12,7 @@ from tenure.cli.batch import Prepared
 from tenure.cli.context import FOLLOWING_S, JobArgument, JobArguments, JobOrArrayArguments, Json, connect, print_json
 from tenure.cli.errors import CliError, Exit, report
 from tenure.cli.naming import Named, array_of, named, one
-from tenure.cli.options import JobOptions, takes
+from tenure.cli.options import JobOptions, is_there, takes
 
 if TYPE_CHECKING:
     from tenure.api.models import ArrayView, JobView, Submitted
@@ -42,7 +42,7 @@ def submit(
         raise CliError(
             "plan = yes: --dry-run shows the request alone, --plan what would become of it; give one of them"
         )
-    made = _prepared(options, dry_run=dry_run)
+    made = _prepared(options, dry_run=dry_run, plan=plan)
     if (dry_run or made.dry_run) and not plan:
         _show(made, json=json)
         return
@@ -59,7 +59,7 @@ def submit(
         _say(done)
 
 
-def _prepared(options: JobOptions, *, dry_run: bool = False) -> Prepared:
+def _prepared(options: JobOptions, *, dry_run: bool = False, plan: bool = False) -> Prepared:
     """The request, and on stderr what there is to know about it."""
     from tenure.client import TenureError, Unreachable
 
@@ -71,6 +71,9 @@ def _prepared(options: JobOptions, *, dry_run: bool = False) -> Prepared:
             raise
         made = batch.prepare(options, None)
         made.notes.append("no server was asked: names of budgets and labels are taken as they are")
+    command = made.body.get("command")
+    if plan and command and not is_there(command, made.body["workdir"]):
+        made.notes.append(f"command = {command[0]}: there is no such program or file on this machine")
     submission.say_notes(made)
     return made
 

@@ -159,15 +159,20 @@ def _hints() -> dict[str, Any]:
 
 def spellings(field: str) -> dict[str, Takes]:
     """Long names of a field's option, with what they take; nothing for what is not to be typed."""
-    hints = _hints()
-    declared = hints[field].__metadata__[0]
+    names = [name for name in names_of(field) if name.startswith("--")]
+    flag = _hints()[field].__origin__ in (bool, bool | None)
+    return dict.fromkeys(names, Takes.NOTHING if flag else Takes.VALUE)
+
+
+def names_of(field: str) -> list[str]:
+    """All names of a field's option, short ones too; nothing for what is not to be typed."""
+    declared = _hints()[field].__metadata__[0]
     if not hasattr(declared, "param_decls") or declared.hidden or field == "words":
-        return {}
-    flag = hints[field].__origin__ in (bool, bool | None)
+        return []
     # Inside of Annotated typer takes the first name for a default.
     given = [one for one in (declared.default, *(declared.param_decls or ())) if isinstance(one, str)]
-    names = [name for one in given for name in one.split("/") if name.startswith("--")]
-    return dict.fromkeys(names or [f"--{field.replace('_', '-')}"], Takes.NOTHING if flag else Takes.VALUE)
+    names = [name for one in given for name in one.split("/") if name.startswith("-")]
+    return names if any(name.startswith("--") for name in names) else [*names, f"--{field.replace('_', '-')}"]
 
 
 def passed_variables() -> dict[str, str]:
@@ -265,6 +270,12 @@ def _variable(text: str) -> tuple[str, str]:
     if name not in os.environ:
         raise CliError(f"env = {name}: it is not set here; write {name}=VALUE")
     return name, os.environ[name]
+
+
+def is_there(command: list[str], workdir: str) -> bool:
+    """Whether this machine has such a program or file; hosts may have others."""
+    first = command[0]
+    return (Path(workdir) / first).exists() if "/" in first else shutil.which(first) is not None
 
 
 def command_words(words: list[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from tenure.cli.batch import Prepared
 from tenure.cli.errors import CliError, Exit
 
 if TYPE_CHECKING:
-    from tenure.client import Client
+    from tenure.client import Client, TenureError
 
 _PAGE = "docs/sbatch.md"
 _TOLD = {
@@ -23,6 +24,8 @@ _TOLD = {
     "nice": "it lowers the job's priority, which orders jobs inside one budget and does nothing else",
 }
 _SCRIPT = "TENURE_SCRIPT"
+_MISSING = "(missing)"
+"""What the server says in place of a value that there is not."""
 
 
 class ServerSite:
@@ -46,6 +49,7 @@ def refusals_with_origin(made: Prepared) -> Iterator[None]:
     try:
         yield
     except TenureError as error:
+        _say_misplaced(made, error)
         told = [
             f"{item.field} = {item.value}: {item.fix} [{made.origins[item.field]}]"
             for item in error.problem.errors
@@ -54,6 +58,21 @@ def refusals_with_origin(made: Prepared) -> Iterator[None]:
         if len(told) != len(error.problem.errors) or not told or error.status != 422:
             raise
         raise CliError("; ".join(told), Exit.REFUSED) from error
+
+
+def _say_misplaced(made: Prepared, error: TenureError) -> None:
+    """Raises CliError when a field is missing, and its option stands behind the command, whose argument it is then."""
+    from tenure.cli.options import JobOptions, names_of
+
+    known = {field.name for field in fields(JobOptions)}
+    for item in error.problem.errors:
+        if item.value != _MISSING or item.field not in known:
+            continue
+        names = names_of(item.field)
+        for word in made.body.get("command", [])[1:]:
+            if word.partition("=")[0] in names:
+                fix = f"options come before the command; {word} stands after it, so it is an argument of the command"
+                raise CliError(f"{item.field} = {_MISSING}: {fix}", Exit.REFUSED) from error
 
 
 def say_notes(made: Prepared) -> None:

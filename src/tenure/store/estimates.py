@@ -82,7 +82,8 @@ class Estimates(Database):
         late = table.c.started_at.is_(None) & (table.c.high < now)
         if since is not None:
             late &= table.c.high >= since
-        query = query.where(late, jobs.c.state == "queued", jobs.c.held.is_not(True), ~not_first).order_by(table.c.job_id)
+        waits = (jobs.c.state == "queued") & jobs.c.held.is_not(True)
+        query = query.where(late, waits, ~not_first).order_by(table.c.job_id)
         with self._read() as connection:
             return [(row.job_id, row.high) for row in connection.execute(query)]
 
