@@ -12,7 +12,8 @@ MADE = 1_790_000_000_000
 
 def view(low: int, likely: int | None, high: int | None, latest: int | None = None) -> EstimateView:
     """In hours after it was made, open after 48."""
-    low_at, likely_at, high_at, latest_at = (None if h is None else MADE + h * HOUR for h in (low, likely, high, latest))
+    said = (low, likely, high, latest)
+    low_at, likely_at, high_at, latest_at = (None if h is None else MADE + h * HOUR for h in said)
     assert low_at is not None
     return EstimateView(
         made_at=MADE, age_ms=0, low=low_at, likely=likely_at, high=high_at, until=MADE + 48 * HOUR, latest=latest_at,
