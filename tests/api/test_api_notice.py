@@ -10,14 +10,11 @@ from typing import Any
 import pytest
 from api_kit import Api, serving
 
+from tenure.api.notice_models import ToldView
 from tenure.api.requests import NoticeRequest
+from tenure.cli.notice import _became
 from tenure.core.model import HOUR, MINUTE
 from tenure.engine.clock import Clock, wall_ms
-from tenure.store import NoticeRow
-
-from tenure.api.notice_models import ToldView
-from tenure.cli.notice import _became
-from tenure.core.model import HOUR
 from tenure.store import NoticeRow
 from tenure.units import parse_time
 
