@@ -143,7 +143,7 @@ def test_one_behind_another_that_is_tried_again_says_so(api: Api) -> None:
     items = api.get("/v1/users/ann/notice/log", user="ann")["items"]
     assert {one["title"]: one["behind"] for one in items} == {"first": False, "second": True, "mail": False}
     told = {item["title"]: _became(ToldView.model_validate(item)) for item in items}
-    assert told["second"] == "waits behind the one before it" and "tried 1 times" in told["first"]
+    assert told["second"] == "waits behind the one before it" and "tried once" in told["first"]
 
 
 def test_a_test_needs_somewhere_to_go_and_is_in_the_log(api: Api) -> None:

@@ -30,7 +30,7 @@ def busy(seed: int, count: int = 900) -> Setup:
 
 def endless(seed: int) -> Setup:
     """Something happens in it for far longer than it takes to break it off."""
-    return replace(busy(seed, 20_000), duration=30 * DAY)
+    return replace(busy(seed, 60_000), duration=60 * DAY)
 
 
 def signalled(number: signal.Signals, seed: int) -> Workload:

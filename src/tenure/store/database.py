@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import fields
 from operator import attrgetter
 from pathlib import Path
@@ -189,7 +189,8 @@ class Database:
         began = time.monotonic()
         with self._write() as connection:
             yield connection
-        time.sleep(min(time.monotonic() - began, _LONGEST_PAUSE))
+        with suppress(OSError):  # under a faked clock (libfaketime) sleeping is refused
+            time.sleep(min(time.monotonic() - began, _LONGEST_PAUSE))
 
     def take_leadership(self, above: int = 0) -> int:
         """Start a new leader epoch and return it; whoever led before can no longer write.
