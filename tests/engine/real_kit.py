@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import select
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,6 +10,7 @@ from typing import Any
 
 from engine_kit import BUDGETS, CLUSTER, PATIENCE_S, spec
 
+from support.line import Line
 from tenure.config import Config, Server
 from tenure.core.model import MINUTE, SECOND, Policy
 from tenure.core.state import Job
@@ -21,28 +20,6 @@ from tenure.executors.local import LocalExecutor
 from tenure.store import JobRow, Store
 
 QUICK = replace(CLUSTER, unallocated_grace=MINUTE, kill_timeout=MINUTE)
-
-
-class Line:
-    """A FIFO: jobs write whole lines, the test waits for them."""
-
-    def __init__(self, path: Path) -> None:
-        os.mkfifo(path)
-        self.path = path
-        # Both ways, so that a job never waits for a reader and the test never sees an end.
-        self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        self._rest = b""
-
-    def hear(self) -> str:
-        while b"\n" not in self._rest:
-            ready, _, _ = select.select([self._descriptor], [], [], PATIENCE_S)
-            assert ready, "the job said nothing"
-            self._rest += os.read(self._descriptor, 4096)
-        line, _, self._rest = self._rest.partition(b"\n")
-        return line.decode()
-
-    def close(self) -> None:
-        os.close(self._descriptor)
 
 
 class RealRig:

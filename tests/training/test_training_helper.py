@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from training_kit import PATIENCE_S, SOURCE, job_env, program
+from training_kit import SOURCE, job_env, program
 
+from support.line import PATIENCE_S
 from tenure.training import EXIT_WARNED, KillWarning, Run, ear
 
 NEVER = float("inf")

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from training_kit import Line
 
+from support.line import Line
 from support.server import TestServer
 
 COUNTS = """

@@ -7,8 +7,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from training_kit import PATIENCE_S, job_env, program
+from training_kit import job_env, program
 
+from support.line import PATIENCE_S
 from tenure.training import Run
 from tenure.training.saving import Series
 
