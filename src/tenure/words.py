@@ -56,7 +56,7 @@ TEMPLATES: dict[Reason, str] = {
     "[, and {recent} happened in the last one].",
     Reason.WAITING_CLAIM: "Waiting for its GPUs: [{victims:names}|others] must release them first"
     "[, by {kill_at:time}].",
-    Reason.WAITING_TEAM_CAP: "Waiting: the protected GPUs of its team are at their cap[ in {cluster}].",
+    Reason.WAITING_TEAM_CAP: "Waiting: its team is at its cap[ in {cluster}].",
     Reason.WAITING_TURN: "Waiting for its turn: jobs that came before it start first[ in {cluster}].",
     Reason.WAITING_RESERVED: "Waiting: the GPUs that it could use are held for jobs that come first[ in {cluster}]"
     "[, {hosts:hosts} of them].",

@@ -16,7 +16,7 @@ class Under(World):
 
     def __init__(self, policy: Policy, /, *given: object, **more: object) -> None:
         self.rules = policy
-        super().__init__(*given, decide=policy.run, **more)  # type: ignore[arg-type]
+        super().__init__(*given, decide=policy.run, protects=policy.protected, **more)  # type: ignore[arg-type]
 
     def placed(self) -> list[int]:
         """Jobs in the order in which they were started or given a claim."""

@@ -27,7 +27,7 @@ def test_settings_are_passed_on() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "says"),
     [
-        ("drf", {}, "policy = drf: there are budgets, priority, fifo, backfill, slurm"),
+        ("loudest", {}, f"policy = loudest: there are {', '.join(NAMES)}"),
         ("fifo", {"cap": 1}, "policy fifo has no setting cap; it has none"),
         ("priority", {"caps": 1}, "policy priority has no setting caps; it has cap_percent, cap_least"),
         ("priority", {"cap_percent": -1}, "cap_percent = -1: must be 0 or more"),

@@ -46,7 +46,10 @@ SETTINGS = {
         {"half_life": 3 * HOUR, "calc_period": 7 * MINUTE, "weight_qos": 500, "allowance": 0},
         {"half_life": 0, "max_age": HOUR, "weight_age": 20_000, "default_limit": 3 * HOUR},
     ),
+    "quotas": ({}, {"quota_least": 2}, {"quota_least": 0}),
 }
+EVICTING = {"priority"}
+"""Policies that evict, of those in ``SETTINGS``."""
 EVERYTHING = Policy(lookback=90 * DAY)
 """What happened in these histories stays in the ledger: whoever remembers nothing finds all usage there."""
 
@@ -105,7 +108,7 @@ class Chaos:
             for plan in result.plans:
                 victims = plan.victims if isinstance(plan, Claim) else (plan.victim,) if isinstance(plan, Stop) else ()
                 for victim in victims:
-                    assert self.name == "priority", "nobody is evicted in a line"
+                    assert self.name in EVICTING, "nobody is evicted"
                     attempt = self.world.state.attempts.get(victim.attempt_id)
                     assert attempt is None or not self.world.rules.protected(attempt, now)
 

@@ -230,8 +230,7 @@ def _check_evictions(world: World) -> None:
         assert len({v.kill_at for v in victims}) <= 1, "graces of a plan end together"
         for victim in victims:
             attempt = world.state.attempts[victim.attempt_id]
-            until = attempt.protected_until
-            assert not attempt.charged or (until is not None and until <= world.now), f"{attempt.id} was protected"
+            assert not world.protects(attempt, world.now), f"{attempt.id} was protected"
             assert world.now <= victim.warn_at <= victim.kill_at <= victim.release_by
 
 

@@ -47,7 +47,7 @@ from tenure.core.model import (
     Role,
 )
 from tenure.core.reasons import Because
-from tenure.core.state import Attempt, Job, State
+from tenure.core.state import Attempt, Job, State, protected
 
 __all__ = ["T0", "World", "budgets", "check", "fingerprint", "hosts"]
 
@@ -72,7 +72,7 @@ class World:
     """Drives ``scheduler.step`` and keeps every decision.
 
     ``auto_up``: replicas run as soon as they start. ``auto_release``: a stopped attempt exits when it is killed.
-    ``decide``: the pass, Tenure's own unless another policy is looked at.
+    ``decide``: the pass, Tenure's own unless another policy is looked at. ``protects``: whom it must not evict.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class World:
         auto_release: bool = True,
         at: int = T0,
         decide: Callable[[State], Sequence[Plan]] = cycle.run,
+        protects: Callable[[Attempt, int], bool] = protected,
     ) -> None:
         self.clusters = _clusters(cluster)
         self.policy = policy or Policy()
@@ -95,6 +96,7 @@ class World:
         self.auto_up = auto_up
         self.auto_release = auto_release
         self.decide = decide
+        self.protects = protects
         self.state = State()
         self.now = at
         self.next_id = 1

@@ -10,9 +10,10 @@ from tenure.policies.base import Policy
 from tenure.policies.budgets import Budgets
 from tenure.policies.fifo import Fifo
 from tenure.policies.priority import PriorityCaps
+from tenure.policies.quotas import Quotas
 from tenure.policies.slurm import Slurm
 
-_POLICIES = (Budgets, PriorityCaps, Fifo, Backfill, Slurm)
+_POLICIES = (Budgets, PriorityCaps, Fifo, Backfill, Slurm, Quotas)
 _MAKERS: dict[str, Callable[..., Policy]] = {policy.name: policy for policy in _POLICIES}
 NAMES = tuple(_MAKERS)
 DESCRIPTIONS = {
@@ -21,6 +22,7 @@ DESCRIPTIONS = {
     "fifo": "strictly first come, first served",
     "backfill": "first come, first served with EASY backfilling",
     "slurm": "Slurm's multifactor priority with Fair Tree and decayed usage, then EASY backfilling",
+    "quotas": "static quotas: each team its part of the GPUs, and what it leaves idle is nobody's",
 }
 """Name -> what it is, for people."""
 

@@ -12,7 +12,6 @@ from tenure.core.apply import apply
 from tenure.core.decisions import Claim, Plan, Start
 from tenure.core.ledger import Kind
 from tenure.core.placement import Room
-from tenure.core.preemption import smallest_set
 from tenure.core.queue import Group, GroupKey, Shape
 from tenure.core.reasons import Reason
 from tenure.core.state import Attempt, ClusterState, Job, State
@@ -182,34 +181,12 @@ class _View:
         room = self._rooms.get(rank)
         if room is None:
             victims, leaving, _ = self._outranked(job)
-            room = self._rooms[rank] = self._later(leaving)
-            for attempt in victims:
-                room.give(attempt.slots)
-        return room
-
-    def _later(self, leaving: list[Attempt]) -> Room:
-        """The room when those have gone who are leaving; what they free beyond the claims on it is anybody's."""
-        room = self.cluster.room.fork()
-        for attempt in leaving:
-            room.give(attempt.slots)
+            room = self._rooms[rank] = moves.room_later(self.cluster, [*leaving, *victims])
         return room
 
     def _claim(self, job: Job) -> Claim | None:
         victims, leaving, _ = self._outranked(job)
-        later = self._later(leaving)
-        slots, chosen = moves.find(later, job), list[Attempt]()
-        if slots is None:
-            found = smallest_set(later, job.spec, [a for a in victims if self._helps(a)])
-            if found is None:
-                return None
-            chosen, slots = found
         jobs = self.state.jobs
-        hosts = {slot.host for slot in slots}
-        evicted = [(a, self.rules.because(job, jobs[a.job_id])) for a in chosen]
-        waited_for = [a for a in leaving if hosts.intersection(a.hosts())]
-        if not chosen and not waited_for:
-            return None
-        return moves.claim(self.state, self.cluster, job, slots, evicted, waited_for)
-
-    def _helps(self, attempt: Attempt) -> bool:
-        return any(self.cluster.room.is_open(slot.host) for slot in attempt.slots)
+        return moves.claim_of(
+            self.state, self.cluster, job, victims, leaving, lambda a: self.rules.because(job, jobs[a.job_id])
+        )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tenure.core.apply import apply
 from tenure.core.decisions import Claim, Evict, Plan, Start, Stop
 from tenure.core.ledger import Kind
 from tenure.core.model import Slots
 from tenure.core.placement import Misfit, Room
-from tenure.core.preemption import grace_of
+from tenure.core.preemption import grace_of, smallest_set
 from tenure.core.queue import Group, GroupKey, Parked
 from tenure.core.reasons import Because, Reason
 from tenure.core.state import Attempt, ClusterState, Job, State
@@ -95,6 +95,42 @@ def claim(
     why = Because(Reason.STARTED_BY_EVICTION, {"victims": len(evicted), "kill_at": max(gone)})
     waited_for = tuple(sorted(attempt.id for attempt in leaving))
     return Claim(state.now, job.id, next_attempt(job), cluster.spec.name, slots, amount, evicted, why, waited_for)
+
+
+def room_later(cluster: ClusterState, gone: Iterable[Attempt]) -> Room:
+    """The room when those have gone; what they free beyond the claims on it is anybody's."""
+    room = cluster.room.fork()
+    for attempt in gone:
+        room.give(attempt.slots)
+    return room
+
+
+def claim_of(
+    state: State,
+    cluster: ClusterState,
+    job: Job,
+    victims: Iterable[Attempt],
+    leaving: Sequence[Attempt],
+    why: Callable[[Attempt], Because],
+) -> Claim | None:
+    """The plan that gives a job what those free who are leaving anyway, and else what ``victims`` free besides.
+
+    Those who come first go first, and nobody more than needed; ``why``: what allows each of them. None when it does not
+    fit even so.
+    """
+    later = room_later(cluster, leaving)
+    slots, chosen = find(later, job), list[Attempt]()
+    if slots is None:
+        help_it = [a for a in victims if any(cluster.room.is_open(slot.host) for slot in a.slots)]
+        found = smallest_set(later, job.spec, help_it)
+        if found is None:
+            return None
+        chosen, slots = found
+    hosts = {slot.host for slot in slots}
+    waited_for = [a for a in leaving if hosts.intersection(a.hosts())]
+    if not chosen and not waited_for:
+        return None
+    return claim(state, cluster, job, slots, [(a, why(a)) for a in chosen], waited_for)
 
 
 def empty_draining(state: State, protected: Callable[[Attempt, int], bool]) -> list[Plan]:

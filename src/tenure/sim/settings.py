@@ -52,6 +52,7 @@ _COUNTS = (
     "moves_per_hour",
     "cap_percent",
     "cap_least",
+    "quota_least",
     "weight_age",
     "weight_fairshare",
     "weight_job_size",
