@@ -6,7 +6,7 @@ How to use it: subclass ``QueuePolicy``, give it a ``name`` and ``next``, and ov
   every start. Only queues with a job that *can* start now are offered: ``queues.ready()``, each with that job in
   ``first``. For a tree, ``queues.descend(pick)`` asks ``pick`` at each level for one of the children with such a queue
   below. What nodes know (share, use, allocation) is in ``queue_tree``; ``queues.demand(path)`` adds what waits.
-- ``over(queues, leaf, job)`` is for limits: how many GPUs of the queue (or of a budget above it) must be released before
+- ``over(queues, leaf, job)`` is for limits: how many GPUs of the queue (or of a budget above) must be released before
   the job may start; at most 0 when it may. Such jobs are shown as ``waiting_team_cap``.
 - ``preempts = True`` switches the second phase on, when all has started that can. ``starved(queues)`` names queues that
   should get GPUs, the first in need first; ``victims(queues, job)`` whom a job of theirs may evict, in the order in
@@ -155,7 +155,7 @@ class _Turns:
         self._fits: dict[Shape, bool] = {}
 
     def run(self, groups: Iterable[Group]) -> list[Group]:
-        """Serve the groups of this cluster that have a chance. Returns those that were not tried for another cluster."""
+        """Serve the groups that have a chance here. Returns those that were not tried for another cluster's sake."""
         for group in groups:
             entry = self._entry(group)
             if self._may_try(entry):
