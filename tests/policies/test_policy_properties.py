@@ -46,6 +46,8 @@ SETTINGS = {
         {"half_life": 3 * HOUR, "calc_period": 7 * MINUTE, "weight_qos": 500, "allowance": 0},
         {"half_life": 0, "max_age": HOUR, "weight_age": 20_000, "default_limit": 3 * HOUR},
     ),
+    "drf": ({}, {}, {}),
+    "drf-tree": ({}, {}, {}),
     "quotas": ({}, {"quota_least": 2}, {"quota_least": 0}),
 }
 EVICTING = {"priority"}

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from tenure.policies.backfill import Backfill
 from tenure.policies.base import Policy
 from tenure.policies.budgets import Budgets
+from tenure.policies.dominant import Drf, DrfTree
 from tenure.policies.fifo import Fifo
 from tenure.policies.priority import PriorityCaps
 from tenure.policies.quotas import Quotas
 from tenure.policies.slurm import Slurm
 
-_POLICIES = (Budgets, PriorityCaps, Fifo, Backfill, Slurm, Quotas)
+_POLICIES = (Budgets, PriorityCaps, Fifo, Backfill, Slurm, Quotas, Drf, DrfTree)
 _MAKERS: dict[str, Callable[..., Policy]] = {policy.name: policy for policy in _POLICIES}
 NAMES = tuple(_MAKERS)
 DESCRIPTIONS = {
@@ -23,6 +24,8 @@ DESCRIPTIONS = {
     "backfill": "first come, first served with EASY backfilling",
     "slurm": "Slurm's multifactor priority with Fair Tree and decayed usage, then EASY backfilling",
     "quotas": "static quotas: each team its part of the GPUs, and what it leaves idle is nobody's",
+    "drf": "dominant resource fairness over GPUs, CPUs and memory, the teams side by side",
+    "drf-tree": "hierarchical dominant resource fairness, down the tree of budgets",
 }
 """Name -> what it is, for people."""
 
