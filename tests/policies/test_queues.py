@@ -125,6 +125,29 @@ def test_use_and_demand_add_up_along_the_tree() -> None:
     assert Queues(world.state, world.state.clusters["main"]).capacity == Need(8, 64_000, 512 * 1024)
 
 
+def test_what_is_kept_up_to_date_during_a_pass_is_what_a_new_one_finds() -> None:
+    seen: list[Queues] = []
+
+    class Watched(Even):
+        def starved(self, queues: Queues) -> Iterable[str]:
+            seen.append(queues)
+            return super().starved(queues)
+
+    world = Under(Watched(), hosts(4), {"lab/a": 0.5, "lab/a/x": 1, "lab/b": 0.5})
+    for n in range(4):
+        world.submit("lab/b", 8, cpus=1_000 * n, mem=n)
+    world.cancel(3)
+    for asks in (8, 4, 8):
+        world.submit("lab/a/x", asks, cpus=2_000)
+        kept, fresh = seen[-1], Queues(world.state, world.state.clusters["main"])
+        for path, node in fresh.nodes.items():
+            other = kept.nodes[path]
+            found = (other.used, other.leaving, other.amount, list(other.attempts))
+            assert found == (node.used, node.leaving, node.amount, list(node.attempts)), path
+            assert not other.ready, "nobody can start any more"
+    assert world.victims() == [3, 4], "one was cancelled, one evicted"
+
+
 # ---- the second phase
 
 

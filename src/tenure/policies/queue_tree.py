@@ -31,6 +31,9 @@ NOTHING = Need(0, 0, 0)
 
 def need_of(spec: JobSpec) -> Need:
     """What a job takes, over all its replicas."""
+    if len(spec.roles) == 1:
+        role = spec.roles[0]
+        return Need(role.replicas * role.gpus, role.replicas * role.cpus, role.replicas * role.mem)
     gpus = cpus = mem = 0
     for role in spec.roles:
         gpus += role.replicas * role.gpus
@@ -112,10 +115,7 @@ class Queues:
         self.root = self.nodes[tree.root]
         self.leaves = [node for node in self.nodes.values() if not node.children]
         self._demands: dict[str, Need] | None = None
-        name = cluster.spec.name
-        for attempt in state.attempts.values():
-            if attempt.cluster == name:
-                self.hold(attempt)
+        self._add_up()
 
     def ready(self) -> list[QueueNode]:
         """The queues with a job that could be placed now, in the order of the tree."""
@@ -169,6 +169,24 @@ class Queues:
         if change:
             for above in self.line(leaf):
                 above.ready += change
+
+    def _add_up(self) -> None:
+        """What attempts hold: as ``hold`` for each of them, but the line of each queue is gone up once."""
+        name, jobs, nodes = self.cluster.spec.name, self.state.jobs, self.nodes
+        for attempt in self.state.attempts.values():
+            if attempt.cluster == name:
+                leaf, need = nodes[attempt.leaf], need_of(jobs[attempt.job_id].spec)
+                leaf.used = leaf.used.plus(need)
+                leaf.amount += attempt.amount
+                if attempt.stop is not None:
+                    leaf.leaving = leaf.leaving.plus(need)
+                leaf.attempts[attempt.id] = attempt
+        for node in reversed(nodes.values()):  # children first
+            above = node.parent
+            if above is not None and node.amount:
+                above.used = above.used.plus(node.used)
+                above.amount += node.amount
+                above.leaving = above.leaving.plus(node.leaving)
 
     def _count(self) -> dict[str, Need]:
         demands = {path: node.used for path, node in self.nodes.items()}
