@@ -234,5 +234,5 @@ def test_claims_for_each_policy(policy: str, kind: type[Claims]) -> None:
 
 
 def test_an_unknown_policy_is_refused() -> None:
-    with pytest.raises(ValueError, match="policy = drf: there are budgets, priority"):
-        claims_for("drf", 1)
+    with pytest.raises(ValueError, match="policy = loudest: there are budgets, priority"):
+        claims_for("loudest", 1)
