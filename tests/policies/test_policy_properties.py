@@ -32,7 +32,7 @@ from tenure.core.events import (
 from tenure.core.lifecycle import JobState
 from tenure.core.model import DAY, HOUR, MINUTE, SECOND, Cluster, Host, HostState, Label, Policy, Role
 from tenure.core.reasons import Refusal
-from tenure.policies import by_name
+from tenure.policies import by_name, moves
 
 LEAVES = ("lab/a", "lab/b", "lab")
 SHARES = {"lab/a": 0.5, "lab/b": 0.4}
@@ -52,6 +52,8 @@ SETTINGS = {
 }
 EVICTING = {"priority"}
 """Policies that evict, of those in ``SETTINGS``."""
+LEAVES_NOBODY = {"drf", "drf-tree"}
+"""Policies under which everybody starts who fits."""
 EVERYTHING = Policy(lookback=90 * DAY)
 """What happened in these histories stays in the ledger: whoever remembers nothing finds all usage there."""
 
@@ -104,6 +106,8 @@ class Chaos:
         again = scheduler.step(twin, todo, now, by_name(self.name, **self.settings).run)
         assert invariants.fingerprint(again) == invariants.fingerprint(result)
         self._check_evictions()
+        if self.name in LEAVES_NOBODY:
+            assert moves.usable(world.state) == 0, "somebody waits who fits"
 
     def _check_evictions(self) -> None:
         for now, _, result in self.world.log[-3:]:
@@ -246,7 +250,7 @@ def test_what_a_policy_promises_holds_whatever_happens(
     assert all(job.state is not JobState.QUEUED for job in chaos.world.ended.values())
 
 
-@pytest.mark.parametrize("name", ["fifo", "backfill", "slurm"])
+@pytest.mark.parametrize("name", ["fifo", "backfill", "slurm", "quotas", "drf", "drf-tree"])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_long_line_is_served_as_by_somebody_who_remembers_nothing(name: str, seed: int) -> None:
     """Many wait, of a few shapes and lengths, in two clusters; they come, end, are held, let go and cancelled."""

@@ -48,7 +48,7 @@ class Even(QueuePolicy):
         found = []
         for leaf in queues.leaves:
             kept = leaf.used.gpus - leaf.leaving.gpus
-            for attempt in reversed(leaf.attempts.values()):
+            for attempt in sorted(leaf.attempts.values(), key=lambda a: (-a.planned_at, -a.job_id)):
                 if attempt.stop is None and kept - attempt.gpus >= leaf.gpus_of(queues.capacity.gpus):
                     kept -= attempt.gpus
                     found.append((attempt, Because(Reason.EVICTED_STANDING, {"gainer": job.id, "first": job.leaf})))
@@ -142,8 +142,8 @@ def test_what_is_kept_up_to_date_during_a_pass_is_what_a_new_one_finds() -> None
         kept, fresh = seen[-1], Queues(world.state, world.state.clusters["main"])
         for path, node in fresh.nodes.items():
             other = kept.nodes[path]
-            found = (other.used, other.leaving, other.amount, list(other.attempts))
-            assert found == (node.used, node.leaving, node.amount, list(node.attempts)), path
+            found = (other.used, other.leaving, other.amount, set(other.attempts))
+            assert found == (node.used, node.leaving, node.amount, set(node.attempts)), path
             assert not other.ready, "nobody can start any more"
     assert world.victims() == [3, 4], "one was cancelled, one evicted"
 

@@ -78,7 +78,7 @@ class QueueNode:
         self.leaving = NOTHING
         """The part of ``used`` of those who are being stopped: evicted, cancelled, timed out."""
         self.attempts: dict[str, Attempt] = {}
-        """Those of a queue, by id, in the order in which they were planned; empty for an inner budget."""
+        """Those of a queue, by id, in no order that a policy may rely on; empty for an inner budget."""
         self.first: Job | None = None
         """The job of a queue that would be placed next if the queue were chosen: it fits. None when there is none."""
         self.ready = 0
