@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -122,6 +124,13 @@ def users_of(one: Association) -> list[Key]:
     return [one.key] if one.is_user else [key for below in one.below for key in users_of(below)]
 
 
+def everybody(siblings: Iterable[Association]) -> Iterator[Association]:
+    """Siblings and all that is below them."""
+    for one in siblings:
+        yield one
+        yield from everybody(one.below)
+
+
 def larger(found: Ranking, one: Key, other: Key) -> bool:
     (a, b), (c, d) = found.levels[one], found.levels[other]
     return a * d > c * b
@@ -134,6 +143,12 @@ def larger(found: Ranking, one: Key, other: Key) -> bool:
         Association(("r2", ""), 0, 0, (Association(("r2", "r20"), None, 0),)),
     )
 )
+@example(
+    (
+        Association(("r", "r0"), None, 0),
+        Association(("r1", ""), 0, 0, (Association(("r10", ""), 0, 0), Association(("r1", "r11"), 0, 0))),
+    )
+)
 @given(trees())
 def test_users_of_a_better_sibling_all_come_before_those_of_a_worse_one(tree: tuple[Association, ...]) -> None:
     found = ranked(*tree)
@@ -141,7 +156,8 @@ def test_users_of_a_better_sibling_all_come_before_those_of_a_worse_one(tree: tu
     def check(siblings: tuple[Association, ...]) -> None:
         with_level = [one for one in siblings if one.shares is not None or one.is_user]
         # An account without users hands a tie with it on to the last user before it, in Slurm as well (test_sshare.py).
-        handed_on = any(not users_of(one) for one in siblings)
+        # So does one that is nested in the better or the worse of two siblings.
+        handed_on = any(not users_of(one) for one in everybody(siblings))
         for one in with_level:
             for other in with_level:
                 if larger(found, one.key, other.key):
