@@ -13,6 +13,7 @@ from tenure.reports.catalogue import SECTIONS, Figure
 from tenure.reports.charts.comparison import comparison_pictures
 from tenure.reports.differences import DIGITS, FIGURES, Comparison, Finding, compare, rule, sentences, spread
 from tenure.reports.html import comparison_page, write_pngs
+from tenure.reports.markdown import plain
 from tenure.reports.metrics import Summary
 from tenure.reports.records import Run
 from tenure.reports.tables import write_json
@@ -72,25 +73,19 @@ def rows(comparison: Comparison) -> dict[str, list[list[str]]]:
 
 def markdown(comparison: Comparison) -> str:
     """The same as the web page, but for the charts."""
-    lines = ["# Comparison", "", _plain(about(comparison)), "", rule(comparison.seeds, varies=comparison.varies), ""]
-    lines += [f"> {_plain(warning)}\n" for warning in comparison.warnings]
+    lines = ["# Comparison", "", plain(about(comparison)), "", rule(comparison.seeds, varies=comparison.varies), ""]
+    lines += [f"> {plain(warning)}\n" for warning in comparison.warnings]
     for base, variant in comparison.pairs():
-        lines += [f"## {_plain(variant)} against {_plain(base)}", ""]
+        lines += [f"## {plain(variant)} against {plain(base)}", ""]
         for name, said in sentences(comparison, base, variant).items():
-            lines += [f"**{name.capitalize()}**", "", *(f"- {_plain(line)}" for line in said), ""]
+            lines += [f"**{name.capitalize()}**", "", *(f"- {plain(line)}" for line in said), ""]
     lines += ["## Side by side", "", "The median over seeds, and the range in brackets.", ""]
-    labels = [_plain(variant.label) for variant in comparison.variants]
+    labels = [plain(variant.label) for variant in comparison.variants]
     lines += ["| | " + " | ".join(labels) + " |", "|---|" + "---|" * len(labels)]
     for section, found in rows(comparison).items():
         lines.append(f"| **{section}** |" + " |" * len(labels))
-        lines += ["| " + " | ".join(_plain(text) for text in row) + " |" for row in found]
+        lines += ["| " + " | ".join(plain(text) for text in row) + " |" for row in found]
     return "\n".join(lines) + "\n"
-
-
-def _plain(text: str) -> str:
-    """A text that means nothing to Markdown or HTML, on one line."""
-    text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return "".join(f"\\{character}" if character in "\\`*_[]|#" else character for character in text)
 
 
 def as_json(comparison: Comparison) -> Summary:

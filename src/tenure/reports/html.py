@@ -21,7 +21,7 @@ from tenure.reports.catalogue import EACH, SECONDS, SECTIONS, SHARE, written
 from tenure.reports.charts import pictures
 from tenure.reports.charts.style import Picture, Spec
 from tenure.reports.metrics import Summary, summary, wait_key
-from tenure.reports.pages import BASE, COMPARISON, RUN
+from tenure.reports.pages import BASE, COMPARISON, RUN, SIDES
 from tenure.reports.records import Run
 from tenure.reports.waits import CLASSES, GROUPS, PERCENTILES
 
@@ -77,6 +77,11 @@ def comparison_page(shown: Sequence[Picture], **parts: Any) -> str:
     return _page("comparison", "Comparison", shown, **parts)
 
 
+def sides_page(title: str, shown: Sequence[Picture], **parts: Any) -> str:
+    """The page of who gains and who loses; ``parts`` are what its template names."""
+    return _page("sides", title, shown, **parts)
+
+
 def _page(template: str, name: str, shown: Sequence[Picture], **parts: Any) -> str:
     charts = [(one, Markup(for_script(one.spec))) for one in shown]
     page = _templates().get_template(template)
@@ -85,7 +90,7 @@ def _page(template: str, name: str, shown: Sequence[Picture], **parts: Any) -> s
 
 @cache
 def _templates() -> Environment:
-    loader = DictLoader({"base": BASE, "run": RUN, "comparison": COMPARISON})
+    loader = DictLoader({"base": BASE, "run": RUN, "comparison": COMPARISON, "sides": SIDES})
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 

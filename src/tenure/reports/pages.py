@@ -133,3 +133,28 @@ COMPARISON = """{% extends "base" %}
 </table></div>
 {% endblock %}
 """
+
+SIDES = """{% extends "base" %}
+{% block content %}
+<p class="quiet">{{ about }}</p>
+{% for pair in pairs %}
+<h2>{{ pair.heading }}</h2>
+<ul>{% for line in pair.said %}<li>{{ line }}</li>{% endfor %}</ul>
+{% endfor %}
+{% endblock %}
+{% block after %}
+{% for table in tables %}
+<h2>{{ table.title }}</h2>
+<div class="wide"><table>
+<tr>{% for cell in table.head %}<th>{{ cell }}</th>{% endfor %}</tr>
+{% for row in table.rows %}
+<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
+{% endfor %}
+</table></div>
+{% endfor %}
+{% if notes %}
+<h2>What to know</h2>
+<ul>{% for note in notes %}<li>{{ note }}</li>{% endfor %}</ul>
+{% endif %}
+{% endblock %}
+"""

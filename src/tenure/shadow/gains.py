@@ -10,35 +10,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenure.core.model import GPU, HOUR, MINUTE, SECOND
+from tenure.core.model import GPU, HOUR, SECOND
 from tenure.reports.metrics import Summary, summary
 from tenure.reports.owed import standings
 from tenure.reports.records import JobRow, hours
-from tenure.reports.waits import percentile
+from tenure.reports.sides import SIZES, Waits, size_of
 from tenure.shadow.replay import KIND, Piece, Side, Span
 
-SHORT_GPUS, SHORT_RUN = 8, 15 * MINUTE
-SIZES = ("short: up to 8 GPUs and 15 min", "up to 8 GPUs", "9 to 127 GPUs", "128 GPUs and more")
-"""By what Slurm really ran: what people would have signed is not known."""
 _DIGITS = 3
 _LATE = 10 * SECOND
-
-
-@dataclass(slots=True)
-class Waits:
-    """Of one group of jobs on one side, ms. ``never``: how many of them are lower bounds."""
-
-    all: list[int] = field(default_factory=list)
-    never: int = 0
-
-    def plain(self) -> dict[str, Any]:
-        ascending = sorted(self.all)
-        p50, p90 = (percentile(ascending, percent) for percent in (50, 90))
-        return {
-            "p50_s": None if p50 is None else p50 // SECOND,
-            "p90_s": None if p90 is None else p90 // SECOND,
-            "never_started": self.never,
-        }
 
 
 @dataclass(slots=True)
@@ -63,13 +43,9 @@ class Waited:
     tenure_started: bool
 
 
-def size_of(piece: Piece) -> str:
-    gpus = piece.spec.gpus
-    if gpus > 127:
-        return SIZES[3]
-    if gpus > SHORT_GPUS:
-        return SIZES[2]
-    return SIZES[0] if piece.known and not piece.endless and piece.known <= SHORT_RUN else SIZES[1]
+def size(piece: Piece) -> str:
+    """By what Slurm really ran: what people would have signed is not known."""
+    return size_of(piece.spec.gpus, None if piece.endless else piece.known)
 
 
 def waited(slurm: Side, tenure: Side, span: Span) -> list[Waited]:
@@ -101,17 +77,15 @@ def grouped(jobs: Iterable[Waited], name: Callable[[Piece], str]) -> dict[str, P
     found: dict[str, Pair] = {}
     for job in jobs:
         pair = found.setdefault(name(job.piece), Pair())
-        pair.slurm.all.append(job.slurm)
-        pair.slurm.never += not job.slurm_started
-        pair.tenure.all.append(job.tenure)
-        pair.tenure.never += not job.tenure_started
+        pair.slurm.add(job.slurm, started=job.slurm_started)
+        pair.tenure.add(job.tenure, started=job.tenure_started)
     return found
 
 
 def gains(slurm: Side, tenure: Side, span: Span) -> dict[str, Any]:
     """All figures, JSON-ready. Times ms UTC, waits seconds, GPU time GPU-hours, shares fractions of 1."""
     jobs = waited(slurm, tenure, span)
-    by_size, by_user = grouped(jobs, size_of), grouped(jobs, lambda piece: piece.spec.user)
+    by_size, by_user = grouped(jobs, size), grouped(jobs, lambda piece: piece.spec.user)
     by_budget = grouped(jobs, lambda piece: piece.spec.budget)
     used_there, used_here = _used(slurm, span), _used(tenure, span)
     everybody = sorted(by_user.keys() | used_there.keys() | used_here.keys())
@@ -122,7 +96,7 @@ def gains(slurm: Side, tenure: Side, span: Span) -> dict[str, Any]:
         "hours": round((span.end - span.takeover) / HOUR, _DIGITS),
         "gpus": sum(gpus for hosts in slurm.tables.hosts.values() for _, gpus in hosts),
         "all": {**whole.plain(), **_overall(slurm, tenure)},
-        "sizes": [{"size": size, **by_size[size].plain()} for size in SIZES if size in by_size],
+        "sizes": [{"size": name, **by_size[name].plain()} for name in SIZES if name in by_size],
         "budgets": list(_budgets(slurm, tenure, by_budget)),
         "people": [
             {

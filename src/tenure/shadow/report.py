@@ -12,6 +12,7 @@ from tenure.core.model import SECOND
 from tenure.reports.catalogue import SECONDS, SHARE, written
 from tenure.reports.compare import write_comparison
 from tenure.reports.html import write_report
+from tenure.reports.markdown import points, table
 from tenure.reports.metrics import summary
 from tenure.reports.tables import write_json, write_run
 from tenure.shadow.gains import gains
@@ -148,19 +149,11 @@ def markdown(found: dict[str, Any]) -> str:
     """Words first, then the tables."""
     begins, ends = (units.format_time(found[name]) for name in ("from", "until"))
     lines = ["# Under Tenure", "", f"{begins} to {ends}, {found['gpus']} GPUs.", ""]
-    lines += [f"- {_plain(line)}" for line in found["said"]]
+    lines += points(found["said"])
     for title, heads, rows in tables_of(found):
-        lines += ["", f"## {title}", "", "| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-        lines += ["| " + " | ".join(map(_plain, row)) + " |" for row in rows]
-    lines += ["", "## What is uncertain", ""]
-    lines += [f"- {_plain(line)}" for line in (*found["assumed"], *found["uncertain"])]
+        lines += ["", f"## {title}", "", *table(heads, rows)]
+    lines += ["", "## What is uncertain", "", *points((*found["assumed"], *found["uncertain"]))]
     return "\n".join(lines) + "\n"
-
-
-def _plain(text: str) -> str:
-    """A text that means nothing to Markdown, on one line."""
-    text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return "".join(f"\\{character}" if character in "\\`*_[]|#" else character for character in text)
 
 
 def write(report: Report, folder: Path) -> None:

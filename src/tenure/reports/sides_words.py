@@ -1,0 +1,171 @@
+"""Who gains and who loses in plain sentences, the most important first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tenure.core.model import SECOND
+from tenure.reports.catalogue import wait
+from tenure.reports.sides import Found
+from tenure.reports.verdicts import BOTH, GAINS, LOSES, NEITHER, longer, more_time
+from tenure.units import counted
+
+_MOST = 12
+"""Budgets that have a sentence of their own."""
+_POINTS = 0.005
+"""From half a point on a share is said to differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """The base and another side: their labels, and how sentences say where something happens."""
+
+    base: str
+    other: str
+    there: str
+    here: str
+
+    def figures(self, row: Found) -> tuple[Found, Found]:
+        return row["figures"][self.base], row["figures"][self.other]
+
+    def change(self, row: Found) -> Found:
+        found: Found = row["changes"][self.other]
+        return found
+
+    def weight(self, row: Found) -> float:
+        """How much it matters: GPU-hours more or less, and jobs that start sooner or later."""
+        change = self.change(row)
+        return float(abs(change["net_gpu_hours"]) + abs(change["sooner"] - change["later"]))
+
+
+def sentences(found: Found, label: str) -> list[str]:
+    """What is to be said about one side against the base. ``found``: what ``compare_sides`` gives."""
+    base, phrases = found["base"], found["phrases"]
+    pair = _Pair(base, label, phrases[base], phrases[label])
+    return [
+        _owed(found, pair),
+        *_starts(found["all"], pair),
+        *_evictions(found["all"], pair),
+        *_budgets(found["budgets"], pair),
+        *_people(found["people"], pair),
+        *_sizes(found["sizes"], pair),
+        *_never(found, pair),
+    ]
+
+
+def _owed(found: Found, pair: _Pair) -> str:
+    there, here = (found["overall"][side]["m1_delivered"] for side in (pair.base, pair.other))
+    length = wait((found["until"] - found["from"]) / SECOND)
+    if there is None or here is None:
+        return f"Over {length} no budget was owed anything: nobody asked for GPUs."
+    more = "the same" if abs(here - there) < _POINTS else _percent(here)
+    return f"Over {length} budgets get {_percent(there)} of what they are owed {pair.there}, and {more} {pair.here}."
+
+
+def _starts(row: Found, pair: _Pair) -> Iterator[str]:
+    moved, waited = pair.change(row), row["figures"][pair.base]["waited"]
+    if not waited:
+        return
+    line = (
+        f"Of {counted(waited, 'job')} that waited, {moved['sooner']:,} start sooner {pair.here}, {moved['later']:,} "
+        f"later, and {moved['same']:,} at the same time"
+    )
+    yield f"{line}; {_waits(row, pair) or 'the waits are about the same'}."
+
+
+def _waits(row: Found, pair: _Pair) -> str:
+    """How the median and the longest waits change; '' where that makes no difference."""
+    before, now = pair.figures(row)
+    said = []
+    if how := longer(before["p50_s"], now["p50_s"]):
+        verb = "rises" if how > 0 else "falls"
+        said.append(f"the median wait {verb} from {wait(before['p50_s'])} to {wait(now['p50_s'])}")
+    if longer(before["p90_s"], now["p90_s"]):
+        said.append(f"90 % start within {wait(now['p90_s'])} instead of {wait(before['p90_s'])}")
+    return ", and ".join(said)
+
+
+def _evictions(row: Found, pair: _Pair) -> Iterator[str]:
+    before, now = pair.figures(row)
+    if not before["evictions"] and not now["evictions"]:
+        yield "Nothing is evicted."
+    for figures, where in ((now, pair.here), (before, pair.there)):
+        if figures["evictions"]:
+            yield (
+                f"{counted(figures['evictions'], 'eviction')} {where}, with restarts and work done again of "
+                f"{figures['lost_gpu_hours']:,.1f} GPU-hours."
+            )
+
+
+def _budgets(rows: Sequence[Found], pair: _Pair) -> Iterator[str]:
+    """Of those that gain or lose, and have no others below them."""
+    inner = {row["budget"].rpartition("/")[0] for row in rows}
+    leaves = [row for row in rows if row["budget"] not in inner and pair.change(row)["verdict"] != NEITHER]
+    leaves.sort(key=lambda row: (-pair.weight(row), row["budget"]))
+    for row in leaves[:_MOST]:
+        yield _who(row["budget"], row, pair)
+    if more := leaves[_MOST:]:
+        yield f"{counted(len(more), 'further budget')} {'gains or loses' if len(more) == 1 else 'gain or lose'} less."
+
+
+def _who(name: str, row: Found, pair: _Pair, most: str = "") -> str:
+    change, said = pair.change(row), []
+    if how := more_time(*pair.figures(row)):
+        part = change["net_gpu_hours_share"]
+        share = f" ({100 * part:+.0f} %)" if part is not None else ""
+        amount = f"{abs(change['net_gpu_hours']):,.0f} GPU-hours {'more' if how > 0 else 'less'}"
+        said.append(f"{name} {most}gets {amount}{share}")
+    if waits := _waits(row, pair):
+        said.append(waits.replace("the median", "its median") if said else f"{name}{most and ' gains most'}: {waits}")
+    return "; ".join(said) + "."
+
+
+def _people(rows: Sequence[Found], pair: _Pair) -> Iterator[str]:
+    if not rows:
+        return
+    by_verdict: dict[str, list[Found]] = {verdict: [] for verdict in (GAINS, LOSES, BOTH, NEITHER)}
+    for row in rows:
+        by_verdict[pair.change(row)["verdict"]].append(row)
+    gain, lose, both, neither = (len(found) for found in by_verdict.values())
+    yield (
+        f"Of {'1 person' if len(rows) == 1 else f'{len(rows):,} people'}, {gain} gain, {lose} lose, {both} gain in one "
+        f"way and lose in another, and for {neither} nothing changes that matters."
+    )
+    if by_verdict[GAINS]:
+        gains = max(by_verdict[GAINS], key=pair.weight)
+        yield f"Of those who gain, {_who(gains['user'], gains, pair, 'gains most and ')}"
+    losing = [row for row in by_verdict[LOSES] if all(one["p90_s"] is not None for one in pair.figures(row))]
+    if losing:
+        loses = max(losing, key=lambda row: float(row["figures"][pair.other]["p90_s"]))
+        before, now = pair.figures(loses)
+        yield (
+            f"Of those who lose, {loses['user']} waits longest: 90 % of {counted(now['waited'], 'job')} start within "
+            f"{wait(now['p90_s'])}, and within {wait(before['p90_s'])} {pair.there}."
+        )
+
+
+def _sizes(rows: Sequence[Found], pair: _Pair) -> Iterator[str]:
+    for row in rows:
+        jobs = row["figures"][pair.base]["waited"]
+        if jobs:
+            yield f"{row['size']} ({counted(jobs, 'job')}): {_waits(row, pair) or 'about the same waits'}."
+
+
+def _never(found: Found, pair: _Pair) -> Iterator[str]:
+    before, now = (figures["never_started"] for figures in pair.figures(found["all"]))
+    if before or now:
+        yield (
+            f"{before:,} of the jobs never start {pair.there} and {now:,} {pair.here}: they count with what they had "
+            "waited in the end, so the true waits are longer."
+        )
+    for label, where in ((pair.base, pair.there), (pair.other, pair.here)):
+        if missing := found["missing"][label]:
+            yield (
+                f"{counted(missing, 'job')} {'is' if missing == 1 else 'are'} refused {where}, and left out of the "
+                "waits of all sides."
+            )
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.1f} %"
