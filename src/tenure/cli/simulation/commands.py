@@ -17,6 +17,7 @@ from tenure.cli.simulation import completion
 from tenure.cli.simulation.drawing import draw
 from tenure.cli.simulation.folders import read_summaries, run_folders
 from tenure.cli.simulation.gaming import Game
+from tenure.cli.simulation.group import SimulateGroup
 from tenure.cli.simulation.options import RunOptions, check_sizes, days_ms, numbers, unusual
 from tenure.cli.simulation.running import go, timed
 from tenure.cli.simulation.traces import trace
@@ -29,6 +30,7 @@ _DEFAULT_GPUS = "256"
 _DAYS, _PEOPLE = 30.0, 150
 
 app = typer.Typer(
+    cls=SimulateGroup,
     help="Try a policy on a month of work, or on a trace, before it is rolled out. Needs no server.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
