@@ -14,8 +14,9 @@ run counts, from its first submission. Times have no zone and are taken as UTC.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tenure.core.model import MINUTE, SECOND
 from tenure.sim.traces import slurm
@@ -23,7 +24,8 @@ from tenure.sim.traces.files import Source
 from tenure.sim.traces.records import BadRow, End, LeftOut, Reading, TraceError, TraceJob
 from tenure.sim.traces.rows import MAX_SECONDS, NEVER_RAN, UNASKED, count, gpus_of, length, ran
 
-_ID = re.compile(r"(?P<job>\d{1,18})(?:_(?P<task>\d{1,9})|_(?P<tasks>\[.*)|\+(?P<part>\d{1,6}))?(?:\.(?P<step>.+))?")
+_Made = TypeVar("_Made")
+ID = re.compile(r"(?P<job>\d{1,18})(?:_(?P<task>\d{1,9})|_(?P<tasks>\[.*)|\+(?P<part>\d{1,6}))?(?:\.(?P<step>.+))?")
 _STILL_RUNNING = "still running when the report was made: taken as ended then"
 
 
@@ -71,6 +73,13 @@ def read_sacct(sources: Iterable[Source], reading: Reading) -> Iterator[TraceJob
 
 
 def _runs(source: Source, reading: Reading) -> Iterator[_Run]:
+    return table(source, reading, _run)
+
+
+def table(source: Source, reading: Reading, made: Callable[[dict[str, str]], _Made]) -> Iterator[_Made]:
+    """What ``made`` makes of each row, by column in lower case. It raises LeftOut or BadRow for rows of which nothing
+    is made, and those are counted in ``reading``. Raises TraceError as ``read_sacct`` does.
+    """
     columns: list[str] | None = None
     for line, text in enumerate(source.lines, 1):
         if not text.strip():
@@ -83,7 +92,7 @@ def _runs(source: Source, reading: Reading) -> Iterator[_Run]:
             raise TraceError(f"{source.name}: no header line with JobID before {text.strip()[:80]!r}")
         reading.rows += 1
         try:
-            yield _run(_fields(columns, text))
+            yield made(_fields(columns, text))
         except LeftOut as why:
             reading.left_out[why.reason] += 1
         except BadRow as bad:
@@ -119,7 +128,7 @@ def _fields(columns: list[str], text: str) -> dict[str, str]:
 
 def _run(fields: dict[str, str]) -> _Run:
     id_text = (fields.get("jobid") or fields.get("jobidraw") or "").strip()
-    match = _ID.fullmatch(id_text)
+    match = ID.fullmatch(id_text)
     if match is None:
         raise BadRow("JobID is unreadable", id_text[:40])
     if match["step"] is not None:
@@ -128,11 +137,11 @@ def _run(fields: dict[str, str]) -> _Run:
         raise LeftOut(NEVER_RAN)  # the tasks of an array that still wait, on one line
     end = slurm.end_of(fields["state"]) if "state" in fields else End.UNKNOWN
     started = slurm.time(fields.get("start", ""), "Start")
-    runtime = ran(_elapsed(fields, started), end)
+    runtime = ran(elapsed(fields, started), end)
     submitted = slurm.time(fields["submit"], "Submit")
     if submitted is None:
         raise BadRow("Submit is unknown")
-    user = _named(fields, "user", "uid") or "unknown"
+    user = named(fields, "user", "uid") or "unknown"
     asked = slurm.gpus(fields.get("reqtres", ""))
     name = match["job"] if match["task"] is None else f"{match['job']}_{match['task']}"
     job = TraceJob(
@@ -140,17 +149,18 @@ def _run(fields: dict[str, str]) -> _Run:
         submitted,
         runtime,
         gpus_of(asked or slurm.gpus(fields.get("alloctres", ""))),
-        _named(fields, "account", "group", "qos", "partition") or "none",
+        named(fields, "account", "group", "qos", "partition") or "none",
         user,
         end,
         slurm.exit_code(fields.get("exitcode", ""), end),
-        _limit(fields),
+        limit(fields),
     )
-    unasked = not asked and bool(_named(fields, "reqtres"))
+    unasked = not asked and bool(named(fields, "reqtres"))
     return _Run((name, user), int(match["part"] or -1), started or 0, job, unasked)
 
 
-def _elapsed(fields: dict[str, str], started: int | None) -> int:
+def elapsed(fields: dict[str, str], started: int | None) -> int:
+    """ms that a row says it ran, 0 for what has not begun. Raises LeftOut and BadRow."""
     if fields.get("elapsed", "").strip():
         return slurm.duration(fields["elapsed"], "Elapsed") or 0
     if fields.get("elapsedraw", "").strip():
@@ -165,14 +175,16 @@ def _elapsed(fields: dict[str, str], started: int | None) -> int:
     return ended - started
 
 
-def _limit(fields: dict[str, str]) -> int | None:
+def limit(fields: dict[str, str]) -> int | None:
+    """ms of a row's time limit; None without one. Raises BadRow."""
     raw = fields.get("timelimitraw", "").strip()
     if "timelimit" in fields or raw.upper() in slurm.NO_LIMIT:
         return slurm.duration(fields.get("timelimit", ""), "Timelimit") or None
     return count(raw, "TimelimitRaw", MAX_SECONDS // 60) * MINUTE or None
 
 
-def _named(fields: dict[str, str], *columns: str) -> str:
+def named(fields: dict[str, str], *columns: str) -> str:
+    """The first of these columns that says anything; ''."""
     return next((value for column in columns if (value := fields.get(column, "").strip())), "")
 
 
