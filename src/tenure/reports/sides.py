@@ -162,7 +162,7 @@ class _Taken:
     @classmethod
     def of(cls, side: Side) -> _Taken:
         inner = frozenset(one.path.rpartition("/")[0] for one in side.run.budgets)
-        return cls(side, dict(_jobs(side)), inner)
+        return cls(side, jobs_of(side), inner)
 
     def nodes(self, budget: str) -> tuple[str, ...]:
         """The nodes of the tree that a job of this budget counts in."""
@@ -170,7 +170,8 @@ class _Taken:
         return (*line, f"{budget}/{SELF}") if budget in self.inner else line
 
 
-def _jobs(side: Side) -> Iterator[tuple[str, Job]]:
+def jobs_of(side: Side) -> dict[str, Job]:
+    """Key -> the job, of those that are compared."""
     found: dict[str, Job] = {}
     for row in side.run.jobs:
         key = side.key(row.id)
@@ -182,7 +183,7 @@ def _jobs(side: Side) -> Iterator[tuple[str, Job]]:
             found[key] = Job(row, row, side.since.get(key, row.submitted), row.started, gave_up)
         else:
             job.last = row
-    return iter(found.items())
+    return found
 
 
 def compare_sides(sides: Sequence[Side]) -> Found:

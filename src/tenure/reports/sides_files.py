@@ -29,7 +29,8 @@ _OVERALL = {
 
 def report(sides: Sequence[Side], notes: Sequence[str] = (), more: Found | None = None) -> Found:
     """The figures with the sentences of each side under ``said``. ``notes``: what readers must know: what was assumed,
-    left out, and what nobody can know. ``more``: further keys. Raises ValueError as ``compare_sides`` does.
+    left out, and what nobody can know. ``more``: further keys; under ``also`` what else was compared: ``heading`` and
+    ``said``. Raises ValueError as ``compare_sides`` does.
     """
     found = compare_sides(sides)
     said = {label: sentences(found, label) for label in found["sides"][1:]}
@@ -50,7 +51,7 @@ def write_sides(found: Found, folder: Path, title: str, png: bool = False) -> li
         title,
         shown,
         about=about(found),
-        pairs=[{"heading": heading(found, label), "said": said} for label, said in found["said"].items()],
+        pairs=pairs(found),
         notes=found["notes"],
         tables=tables_of(found),
     )
@@ -66,11 +67,17 @@ def heading(found: Found, label: str) -> str:
     return f"{label} against {found['base']}"
 
 
+def pairs(found: Found) -> list[Found]:
+    """``heading`` and ``said`` of each side against the base, and of what else was compared (``also``)."""
+    against = [{"heading": heading(found, label), "said": said} for label, said in found["said"].items()]
+    return [*against, *found.get("also", ())]
+
+
 def as_markdown(found: Found, title: str) -> str:
     """Words first, then the tables, then the notes."""
     lines = [f"# {markdown.plain(title)}", "", markdown.plain(about(found))]
-    for label, said in found["said"].items():
-        lines += ["", f"## {markdown.plain(heading(found, label))}", "", *markdown.points(said)]
+    for pair in pairs(found):
+        lines += ["", f"## {markdown.plain(pair['heading'])}", "", *markdown.points(pair["said"])]
     for table in tables_of(found):
         lines += ["", f"## {table.title}", "", *markdown.table(table.head, table.rows)]
     if found["notes"]:

@@ -131,4 +131,5 @@ def _fuller(before: Seen, now: Seen) -> Seen:
         features=now.features or before.features,
         mark=now.mark or before.mark,
         comment=now.comment or before.comment,
+        qos=now.qos or before.qos,
     )

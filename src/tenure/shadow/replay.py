@@ -1,4 +1,4 @@
-"""The recorded queue, run twice: as it was, and with Tenure deciding from some moment on.
+"""The recorded queue, run twice and more: as it was, and with Tenure, or another policy, deciding from some moment on.
 
 Rules for what nobody can know are in docs/shadow.md, each with whom it favours. Times are ms UTC.
 """
@@ -6,18 +6,22 @@ Rules for what nobody can know are in docs/shadow.md, each with whom it favours.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tenure.core.model import DAY, HOUR, SECOND, HostState, JobSpec
+from tenure.policies import by_name
 from tenure.reports.records import JobRow
 from tenure.reports.records import Run as Tables
 from tenure.shadow.asitwas import AsItWas, Where
 from tenure.shadow.journal import Record
 from tenure.shadow.lives import Life
 from tenure.shadow.lives import Run as SlurmRun
+from tenure.shadow.seen import SOMEWHERE
 from tenure.shadow.terms import SPARE, Terms
+from tenure.sim.claims import claims_for
 from tenure.sim.loop import Progress, Simulation
+from tenure.sim.settings import TENURE, Pairs, with_settings
 from tenure.sim.setup import Faults, Setup
 from tenure.sim.work import Action, AsSigned, Cancel, HostBecomes, Submit, Wake, Work
 from tenure.slurm.reading import expand
@@ -53,6 +57,15 @@ def span_of(record: Record, lookback: int, measured_from: int | None = None) -> 
         raise ValueError("outside of what was recorded")
     before = -(-(takeover - since) // HOUR) * HOUR + BEFORE
     return Span(takeover - before, takeover, end)
+
+
+@dataclass(frozen=True, slots=True)
+class Then:
+    """Who decides from the takeover on: a policy, its options, and settings as people write them."""
+
+    policy: str = TENURE
+    options: Mapping[str, int] = field(default_factory=dict)
+    pairs: Pairs = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +178,8 @@ def _rest(
 
 
 def _where(run: SlurmRun, span: Span) -> Where:
-    return Where(max(run.started * SECOND, span.start), tuple(expand(run.hosts)))
+    hosts = () if run.hosts == SOMEWHERE else tuple(expand(run.hosts))
+    return Where(max(run.started * SECOND, span.start), hosts)
 
 
 def _ran(run: SlurmRun, span: Span) -> int:
@@ -244,35 +258,54 @@ def under_tenure(record: Record, terms: Terms, span: Span, progress: Progress | 
     return _run(record, terms, span, span.takeover, progress)
 
 
-def _run(record: Record, terms: Terms, span: Span, takeover: int | None, progress: Progress | None) -> Side:
-    simulation, workload = prepared(record, terms, span, takeover)
+def under(record: Record, terms: Terms, span: Span, then: Then, progress: Progress | None = None) -> Side:
+    """Slurm's decisions up to the takeover, from then on those of another policy, which admits what Slurm did.
+
+    Raises SettingError.
+    """
+    return _run(record, terms, span, span.takeover, progress, then)
+
+
+def _run(
+    record: Record, terms: Terms, span: Span, takeover: int | None, progress: Progress | None, then: Then | None = None
+) -> Side:
+    simulation, workload = prepared(record, terms, span, takeover, then or Then())
     tables = simulation.run(progress)
     found = workload.cut
     return Side(tables, workload.jobs, workload.refused_pieces, found.left_out, found.outside, workload.policy.late)
 
 
-def prepared(record: Record, terms: Terms, span: Span, takeover: int | None) -> tuple[Simulation, Recorded]:
-    """A run that has not begun. ``takeover``: from when on Tenure decides, None: never."""
-    policy = AsItWas(takeover)
+def prepared(
+    record: Record, terms: Terms, span: Span, takeover: int | None, then: Then | None = None
+) -> tuple[Simulation, Recorded]:
+    """A run that has not begun. ``takeover``: from when on ``then`` decides, None: never. Raises SettingError."""
+    then = then or Then()
     hosts = list(_host_changes(record, terms, span, takeover))
-    workload = Recorded(cut(record, terms, span, takeover), hosts, span.takeover, policy)
+    pieces = cut(record, terms, span, takeover)
     setup = Setup(
         title="the recorded queue",
         clusters=terms.config.clusters,
         budgets=terms.config.budgets,
         workload=lambda seed: workload,
-        claims=AsSigned.under,
-        policy="budgets",
+        claims=AsSigned.under if takeover is None else claims_for,
+        policy=then.policy,
         seed=0,
         duration=span.end - span.start,
+        options=then.options,
         scheduling=terms.config.policy,
         faults=Faults(between=0),
         start=span.start,
         warmup=span.takeover - span.start,
     )
-    admit_from = span.takeover if takeover is not None else span.end + 1
-    simulation = Simulation(setup, policy=policy, admit_from=admit_from)
-    simulation.run_record.policy = "slurm as it was" if takeover is None else "tenure"
+    setup = with_settings(setup, then.pairs)
+    policy = AsItWas(takeover, by_name(setup.policy, **setup.options))
+    workload = Recorded(pieces, hosts, span.takeover, policy)
+    admits = takeover is not None and then.policy == TENURE
+    simulation = Simulation(setup, policy=policy, admit_from=span.takeover if admits else span.end + 1)
+    if takeover is None:
+        simulation.run_record.policy = "slurm as it was"
+    elif then.policy == TENURE:
+        simulation.run_record.policy = "tenure"
     return simulation, workload
 
 

@@ -14,6 +14,8 @@ from typing import Any
 from tenure.slurm.commands import Commands
 from tenure.slurm.reading import read_gres
 
+SOMEWHERE = "?"
+"""In place of hosts, where nobody knows on which a job ran."""
 _BETWEEN = "\x1f"
 _QUEUE = (
     "JobArrayID",
@@ -104,6 +106,7 @@ class Seen:
     features: str = ""
     mark: str = ""
     comment: str = ""
+    qos: str = ""
 
     @property
     def waits(self) -> bool:
@@ -178,8 +181,8 @@ def _of_queue(row: dict[str, str]) -> Seen:
         least=_length(row["MinTime"]),
         nodes=nodes,
         gpus=gpus,
-        cpus=_number(tres, "cpu"),
-        mem=_memory(tres),
+        cpus=read_number(tres, "cpu"),
+        mem=read_memory(tres),
         requeue=_count(row["Requeue"]) if row["Requeue"] in ("0", "1") else -1,
         restarts=_count(row["RestartCnt"]),
         hosts=row["NodeList"] if live else "",
@@ -194,7 +197,7 @@ def history(commands: Commands, since: int, until: int) -> list[Seen]:
     text = commands.run(
         "sacct",
         *("-a", "-X", "-D", "-n", "-P", f"--delimiter={_BETWEEN}"),
-        *("-S", _local(since), "-E", _local(until)),
+        *("-S", local_time(since), "-E", local_time(until)),
         *("-o", ",".join(_ACCOUNT)),
         timeout_s=300,
     )
@@ -220,10 +223,10 @@ def read_history(text: str) -> Iterator[Seen]:
             started=_time(row["Start"]),
             ended=_time(row["End"]),
             limit=_length(row["Timelimit"]),
-            nodes=max(1, _number(tres, "node")),
+            nodes=max(1, read_number(tres, "node")),
             gpus=_gpus(tres),
-            cpus=_number(tres, "cpu"),
-            mem=_memory(tres),
+            cpus=read_number(tres, "cpu"),
+            mem=read_memory(tres),
             hosts="" if row["NodeList"] == "None assigned" else row["NodeList"],
             features=row["Constraints"],
             mark=row["AdminComment"],
@@ -231,7 +234,7 @@ def read_history(text: str) -> Iterator[Seen]:
         )
 
 
-def _local(seconds: int) -> str:
+def local_time(seconds: int) -> str:
     """As sacct reads it: in this machine's time zone."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(seconds))
 
@@ -271,11 +274,13 @@ def _of_kind(gres: str) -> int:
     return sum(count for _, count in read_gres(",".join(one.removeprefix("gres:") for one in gres.split(","))))
 
 
-def _number(tres: str, name: str) -> int:
+def read_number(tres: str, name: str) -> int:
+    """``cpu`` or ``node`` of a list of trackable resources; 0 where it is not in it."""
     match = _TRES_NUMBER[name].search(tres)
     return int(match[1]) if match else 0
 
 
-def _memory(tres: str) -> int:
+def read_memory(tres: str) -> int:
+    """MiB in a list of trackable resources; 0 where it names none."""
     match = _TRES_MEMORY.search(tres)
     return int(int(match[1]) * _MIB[match[2]]) if match else 0

@@ -15,6 +15,7 @@ from tenure.core.model import MINUTE, SECOND, Cluster, Contract, JobSpec, Label,
 from tenure.shadow.journal import RecordError
 from tenure.shadow.lives import Life
 from tenure.shadow.seen import Seen
+from tenure.sim.traces.options import Rule
 from tenure.slurm import Site, carry_over
 from tenure.slurm.shares import ROOT, account_paths, budget_name
 
@@ -22,6 +23,7 @@ LIMIT = -1
 """In place of an assumed min_runtime: each job's own time limit."""
 SPARE = 10 * MINUTE
 """What a job may take beyond its time limit here, since a restart must not end what Slurm let end."""
+_FOR_EVER = 3660 * 86_400
 _WORD = re.compile(r"(?:^|[\s,;])min[-_]runtime=([0-9A-Za-z:.]{1,20})(?=$|[\s,;])")
 _RESUMABLE = re.compile(r"(?:^|[\s,;])resumable(?=$|[\s,;])")
 _MARK = re.compile(r"(?:^|\s)requeue=(yes|no)(?=$|\s)")
@@ -34,7 +36,10 @@ class Terms:
     clusters. ``asks_memory``: Slurm counts memory. ``asked_requeue``: only who asked for it is requeued.
 
     ``min_runtime``: of jobs that say nothing, ms, LIMIT, or None: the cluster's default. ``resumable``: whether what
-    Slurm may requeue counts as resumable though nobody said so; None: the cluster's default.
+    Slurm may requeue counts as resumable though nobody said so; None: the cluster's default. ``rules``: in place of
+    both, by a job's size and how long Slurm ran it. ``asks_cpus``: not where hosts are made up.
+
+    ``unallocated``: QOS and partitions whose jobs have min_runtime 0, and ``no_share``: budgets whose jobs have.
     """
 
     config: Config
@@ -45,6 +50,10 @@ class Terms:
     asked_requeue: bool
     min_runtime: int | None = None
     resumable: bool | None = None
+    rules: tuple[Rule, ...] = ()
+    unallocated: frozenset[str] = frozenset()
+    no_share: frozenset[str] = frozenset()
+    asks_cpus: bool = True
 
     def clusters_of(self, job: Seen) -> tuple[str, ...]:
         """The clusters whose hosts its partitions have, in their order."""
@@ -58,11 +67,11 @@ class Terms:
         if not clusters or not job.gpus:
             return None
         first = next(one for one in self.config.clusters if one.name == clusters[0])
-        contract, timeout = self._contract(job, first)
+        contract, timeout = self._contract(life, first)
         return JobSpec(
             name=life.key,
             user=job.user or "unknown",
-            budget=self.accounts.get(job.account, self.others),
+            budget=self.budget_of(job),
             roles=self._roles(job, first),
             contract=contract,
             clusters=clusters,
@@ -71,31 +80,53 @@ class Terms:
             grace=first.max_grace,
         )
 
+    def budget_of(self, job: Seen) -> str:
+        return self.accounts.get(job.account, self.others)
+
+    def free(self, job: Seen) -> bool:
+        """Whether it runs on what is left over, whatever it would sign."""
+        named = {job.qos, *job.partition.split(",")}
+        return not self.unallocated.isdisjoint(named) or self.budget_of(job) in self.no_share
+
     def silent(self, life: Life) -> bool:
         """Whether nobody said how long it must run: its min_runtime is an assumption."""
         return not life.last.least and _said(life.last.comment) is None
 
-    def _contract(self, job: Seen, cluster: Cluster) -> tuple[Contract, int | None]:
+    def _contract(self, life: Life, cluster: Cluster) -> tuple[Contract, int | None]:
+        job = life.last
         limit = job.limit * SECOND
         said = _said(job.comment)
         if said is None and job.least:
             said = job.least * SECOND
+        rule = self._rule(life) if self.rules else None
         if said is None:
-            said = limit or cluster.min_runtime_max if self.min_runtime == LIMIT else self.min_runtime
+            said = rule.min_runtime if rule is not None else self._assumed(limit, cluster)
         if said is None:
             said = cluster.default_min_runtime
+        if self.free(job):
+            said = 0
         if said:
             longest = max(limit, cluster.min_runtime_floor) if limit else cluster.min_runtime_max
             said = min(max(said, cluster.min_runtime_floor), longest, cluster.min_runtime_max)
         timeout = max(limit, said) if limit else None
-        return Contract(said, self._resumable(job, cluster)), timeout
+        return Contract(said, self._resumable(job, cluster, rule)), timeout
 
-    def _resumable(self, job: Seen, cluster: Cluster) -> bool:
+    def _assumed(self, limit: int, cluster: Cluster) -> int | None:
+        return (limit or cluster.min_runtime_max) if self.min_runtime == LIMIT else self.min_runtime
+
+    def _rule(self, life: Life) -> Rule:
+        """By how long Slurm ran it, or where it did not, by its time limit."""
+        ran = sum(run.ended - run.started for run in life.runs if run.ended) or life.last.limit or _FOR_EVER
+        return next(rule for rule in self.rules if rule.matches(life.last.gpus, ran * SECOND))
+
+    def _resumable(self, job: Seen, cluster: Cluster, rule: Rule | None) -> bool:
         mark = _MARK.search(job.mark)
         if mark is not None:
             return mark[1] == "yes"
         if _RESUMABLE.search(job.comment) or (job.requeue == 1 and self.asked_requeue):
             return True
+        if rule is not None:
+            return rule.resumable and job.requeue != 0
         if self.resumable is None:
             return cluster.default_resumable and job.requeue != 0
         return self.resumable and job.requeue != 0
@@ -105,7 +136,7 @@ class Terms:
         largest = max(host.gpus for host in cluster.hosts)
         replicas = min(max(job.nodes, -(-job.gpus // largest)), job.gpus)
         each, more = divmod(job.gpus, replicas)
-        cpus = min(max(host.cpus for host in cluster.hosts), job.cpus * 1000 // replicas)
+        cpus = min(max(host.cpus for host in cluster.hosts), job.cpus * 1000 // replicas) if self.asks_cpus else 0
         mem = min(max(host.mem for host in cluster.hosts), job.mem // replicas) if self.asks_memory else 0
         if not more:
             return (Role("main", replicas, each, cpus, mem),)

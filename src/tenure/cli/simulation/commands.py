@@ -20,6 +20,7 @@ from tenure.cli.simulation.gaming import Game
 from tenure.cli.simulation.group import SimulateGroup
 from tenure.cli.simulation.options import RunOptions, check_sizes, days_ms, numbers, unusual
 from tenure.cli.simulation.running import go, timed
+from tenure.cli.simulation.sacct import from_sacct
 from tenure.cli.simulation.traces import trace
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ def _played(base: Setup, game: Game | None, seed: int) -> Setup:
 
 
 app.command()(trace)
+app.command("from-sacct")(from_sacct)
 
 
 @app.command()

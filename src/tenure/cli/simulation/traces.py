@@ -19,7 +19,7 @@ from tenure.cli.simulation.running import go, timed
 
 if TYPE_CHECKING:
     from tenure.sim.setup import Setup
-    from tenure.sim.traces import Trace, TraceOptions
+    from tenure.sim.traces import Rule, Trace, TraceOptions
 
 _MILLION = 1_000_000
 _DEMAND, _SHARES = 2.5, "gpu-time"
@@ -171,7 +171,7 @@ def _options(values: dict[str, object], cut: str | None, shares: str, rules: lis
         else:
             values["shares"] = Shares(shares)
         if rules:
-            values["rules"] = tuple(_rule(text) for text in rules)
+            values["rules"] = tuple(read_rule(text) for text in rules)
         return TraceOptions(**values)  # type: ignore[arg-type]  # each of its own type, above
     except ValueError as error:
         raise CliError(str(error)) from error
@@ -207,7 +207,8 @@ def _check_name(option: str, text: str, name: str) -> None:
         raise CliError(f"{option} = {text}: {problem.remedy}")
 
 
-def _rule(text: str) -> object:
+def read_rule(text: str) -> Rule:
+    """What ``--rule`` says. Raises CliError."""
     from tenure.sim.traces import Rule
 
     parts = [part.strip() for part in text.split(",")]

@@ -1,0 +1,126 @@
+"""What readers of a report must know: what was assumed, what was made up, what was left out, what nobody can know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tenure import units
+from tenure.core.model import SECOND
+from tenure.shadow.replay import Side
+from tenure.shadow.sacct.report import Report
+from tenure.shadow.sacct.slurms import model_of
+from tenure.shadow.words import uncertain
+from tenure.sim.traces.options import Rule
+from tenure.sim.traces.records import Reading
+from tenure.units import counted
+
+_NAMED = 6
+
+
+def of_report(report: Report, was: Side, gained: dict[str, Any] | None) -> Iterator[str]:
+    """``gained``: Tenure's side against what was, by ``gains``; None where Tenure is none of the sides."""
+    yield from _times(report)
+    yield from _hosts(report)
+    yield from _budgets(report)
+    yield from _contracts(report)
+    yield from model_of(report.site.settings)[1]
+    again = sum(not piece.first for piece in was.jobs.values())
+    if again:
+        yield (
+            f"Slurm ran jobs again {again:,} times after it had ended them: as it was, that is no eviction here, and "
+            "what was lost nobody knows. Elsewhere such a job has to run as long as all of its runs did together."
+        )
+    yield "Hosts are taken to have been healthy all the time: sacct does not tell when they were down or drained."
+    if gained is not None:
+        yield from uncertain(gained, report.record, 0)
+    yield from report.reading.notes()
+
+
+def _times(report: Report) -> Iterator[str]:
+    span = report.span
+    begins, takes, ends = (
+        units.format_time(at) for at in (report.record.since * SECOND, span.takeover, report.record.until * SECOND)
+    )
+    yield (
+        f"The report begins at {begins}, with whatever ran and waited then, and ends at {ends}. What had been used "
+        f"before it is unknown, so until {takes} every side starts what Slurm started, and nothing of that time counts."
+    )
+    yield (
+        "A job waits since it was eligible: since its dependencies had ended and its begin time had come."
+        if report.eligible
+        else "The report has no Eligible: jobs that waited for others, or for their begin time, count as if they had "
+        "waited for GPUs. Name Eligible in sacct's --format."
+    )
+    waits = sum(not life.over and life.running is None for life in report.record.lives.all)
+    if waits:
+        yield f"{counted(waits, 'job')} still waited at the end: as long as nobody knows they would run, if they could."
+
+
+def _hosts(report: Report) -> Iterator[str]:
+    gpus = sum(cluster.gpus for cluster in report.terms.config.clusters)
+    if "hosts" in report.made:
+        hosts = [host for cluster in report.terms.config.clusters for host in cluster.hosts]
+        yield (
+            f"Hosts are made up: {len(hosts):,} of {hosts[0].gpus} GPUs, all in one cluster; CPUs, memory, and where "
+            "jobs ran do not count."
+        )
+    if report.peak > gpus:
+        yield (
+            f"Up to {report.peak:,} GPUs were in use at a time in the report, and there are {gpus:,} here: as it was, "
+            "some jobs start later than they did. Are there more hosts, or do jobs share GPUs?"
+        )
+
+
+def _budgets(report: Report) -> Iterator[str]:
+    if "accounts" in report.made:
+        yield (
+            "No associations were given: each account has a share by the GPU time that it used, so everybody seems to "
+            "have got about what they were owed. Give the tree with --associations."
+        )
+    if report.strangers:
+        total = report.strangers.total()
+        names = [name or "(none)" for name, _ in report.strangers.most_common(_NAMED)]
+        more = len(report.strangers) - len(names)
+        yield (
+            f"{counted(total, 'job')} of accounts that the associations do not have ({', '.join(names)}"
+            f"{f' and {more} more' if more > 0 else ''}): they are charged to the root, which has no share of its own."
+        )
+    free = [life for life in report.record.lives.all if report.terms.free(life.last)]
+    shareless = sum(report.terms.budget_of(life.last) in report.terms.no_share for life in free)
+    if shareless:
+        yield f"{counted(shareless, 'job')} of budgets without a share run on what is left over, as unallocated jobs."
+    if report.chosen.unallocated:
+        yield (
+            f"{counted(len(free) - shareless, 'job')} of {', '.join(report.chosen.unallocated)} run on what is left "
+            "over, as unallocated jobs."
+        )
+    if dropped := len(report.record.site["notes"]):
+        yield f"{counted(dropped, 'thing')} of the site could not be carried over: see not_carried_over in sides.json."
+
+
+def _contracts(report: Report) -> Iterator[str]:
+    rules = "; ".join(map(_rule, report.chosen.rules))
+    yield (
+        f"What jobs are taken to have signed under Tenure, by their size and by how long they ran: {rules}. A "
+        "min_runtime is never longer than the job's time limit. Change that with --rule."
+    )
+
+
+def _rule(rule: Rule) -> str:
+    size = "any size" if rule.max_gpus is None else f"up to {rule.max_gpus} GPUs"
+    length = "" if rule.max_runtime is None else f", up to {units.format_duration(rule.max_runtime)}"
+    resumes = "can resume" if rule.resumable else "cannot resume"
+    return f"{size}{length}: min_runtime {units.format_duration(rule.min_runtime)}, {resumes}"
+
+
+def rows(reading: Reading) -> dict[str, Any]:
+    """What became of every row."""
+    return {
+        "rows": reading.rows,
+        "kept": reading.kept,
+        "left_out": dict(reading.left_out),
+        "odd": dict(reading.oddities),
+        "bad": dict(reading.bad),
+        "examples": [str(one) for one in reading.examples],
+    }

@@ -1,0 +1,55 @@
+"""How well the model of Slurm tells the truth: its starts beside those that really were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenure.core.model import MINUTE, SECOND
+from tenure.reports.catalogue import wait
+from tenure.reports.metrics import share
+from tenure.reports.owed import measured_from
+from tenure.reports.sides import Side, jobs_of
+from tenure.reports.waits import percentile
+
+NEAR = 10 * MINUTE
+
+
+def truth(was: Side, model: Side) -> dict[str, Any]:
+    """Of the jobs that had not started when measuring began. Seconds; shares are fractions of 1.
+
+    ``off``: by how much a job that starts in both starts sooner or later in the model. ``one_sided``: those that start
+    in one of them only.
+    """
+    since = measured_from(was.run)
+    before, now = jobs_of(was), jobs_of(model)
+    both = [(before[key], now[key]) for key in before if key in now]
+    both = [pair for pair in both if all(job.left >= since for job in pair)]
+    started = [(a.started, b.started) for a, b in both if a.started is not None and b.started is not None]
+    off = sorted(abs(there - here) for there, here in started)
+    waits = {"was": sorted(a.wait for a, _ in both), "model": sorted(b.wait for _, b in both)}
+    return {
+        "jobs": len(both),
+        "one_sided": sum((a.started is None) != (b.started is None) for a, b in both),
+        "within_10_min": share(sum(one <= NEAR for one in off), len(off)),
+        "sooner": share(sum(here < there for there, here in started), len(started)),
+        "off_p50_s": _seconds(off, 50),
+        "off_p90_s": _seconds(off, 90),
+        **{f"{name}_p{p}_s": _seconds(found, p) for name, found in waits.items() for p in (50, 90)},
+    }
+
+
+def _seconds(ascending: list[int], percent: int) -> int | None:
+    found = percentile(ascending, percent)
+    return None if found is None else found // SECOND
+
+
+def said(found: dict[str, Any]) -> str:
+    if found["off_p50_s"] is None:
+        return "How well the model tells the truth nobody can say: no job had to wait."
+    return (
+        f"How well the model tells the truth: of {found['jobs']:,} jobs {100 * found['within_10_min']:.0f} % start "
+        f"within 10 min of when they really did; half of them are off by at most {wait(found['off_p50_s'])}, 90 % by "
+        f"at most {wait(found['off_p90_s'])}. The median wait is {wait(found['model_p50_s'])} there and was "
+        f"{wait(found['was_p50_s'])}; 90 % start within {wait(found['model_p90_s'])} there, and did within "
+        f"{wait(found['was_p90_s'])}."
+    )
