@@ -88,7 +88,6 @@ def as_markdown(found: Found, title: str) -> str:
 def tables_of(found: Found) -> list[Table]:
     """The cluster, sizes, budgets, people; a column for each side."""
     labels = found["sides"]
-    several = len(labels) > 2
     waits = [("all", found["all"]), *((row["size"], row) for row in found["sizes"])]
     return [
         Table("The cluster", ("figure", *labels), _cluster(found)),
@@ -99,12 +98,12 @@ def tables_of(found: Found) -> list[Table]:
         ),
         Table(
             "Budgets",
-            ("budget", *_heads(("GPU-h", "M1", "p50", "p90"), labels), *_verdicts(labels, several=several)),
+            ("budget", *_heads(("GPU-h", "M1", "p50", "p90"), labels), *_verdicts(found)),
             [[row["budget"], *_budget(row, labels), *_verdict(row, labels)] for row in found["budgets"]],
         ),
         Table(
             "People",
-            ("person", "jobs", *_heads(("GPU-h", "p50", "p90"), labels), *_verdicts(labels, several=several)),
+            ("person", "jobs", *_heads(("GPU-h", "p50", "p90"), labels), *_verdicts(found)),
             [[row["user"], *_person(row, labels), *_verdict(row, labels)] for row in found["people"]],
         ),
         Table(
@@ -123,8 +122,9 @@ def _moved_heads(found: Found) -> list[str]:
     return [f"{how}, {label}" for label in found["sides"][1:] for how in ("sooner", "later")]
 
 
-def _verdicts(labels: Sequence[str], *, several: bool) -> list[str]:
-    return [f"under {label}" for label in labels[1:]] if several else ["in all"]
+def _verdicts(found: Found) -> list[str]:
+    others = found["sides"][1:]
+    return [f"in all, {label}" for label in others] if len(others) > 1 else ["in all"]
 
 
 def _cluster(found: Found) -> list[list[str]]:

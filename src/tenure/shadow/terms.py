@@ -16,7 +16,7 @@ from tenure.shadow.journal import RecordError
 from tenure.shadow.lives import Life
 from tenure.shadow.seen import Seen
 from tenure.sim.traces.options import Rule
-from tenure.slurm import Site, carry_over
+from tenure.slurm import Carried, Site, carry_over
 from tenure.slurm.shares import ROOT, account_paths, budget_name
 
 LIMIT = -1
@@ -163,7 +163,11 @@ def _said(comment: str) -> int | None:
 
 def of_site(site: Site, partitions: Sequence[str]) -> dict[str, Any]:
     """What the record keeps of a site. Raises NothingToCarry."""
-    carried = carry_over(site, partitions)
+    return of_carried(site, carry_over(site, partitions), partitions)
+
+
+def of_carried(site: Site, carried: Carried, partitions: Sequence[str]) -> dict[str, Any]:
+    """The same, of a site that has been carried over."""
     chosen = list(dict.fromkeys(partitions)) or site.with_gpus()
     files = carried.files()
     rows = [row for row in site.associations or () if row.cluster in ("", site.cluster)]

@@ -11,7 +11,10 @@ from typing import Any
 
 from tenure.cli.errors import CliError
 
-_ABOVE = {"summary.json", "summary.json.new", "notes.txt", "comparison.html", "comparison.json", "comparison.md"}
+_ABOVE = {
+    *("summary.json", "summary.json.new", "notes.txt", "comparison.html", "comparison.json", "comparison.md"),
+    *("sides.html", "sides.json", "sides.md"),
+}
 _OF_RUN = {
     *("run.json", "summary.json", "report.html"),
     *("jobs.csv", "attempts.csv", "evictions.csv", "hours.csv", "budget_hours.csv"),

@@ -29,7 +29,7 @@ def show_sides(found: dict[str, Any], files: Sequence[Path]) -> None:
     for made in tables_of(found):
         if made.title in _LONG:
             continue
-        table = render.table(*made.head, right=made.head[1:])
+        table = render.table(*made.head, right=made.head[1:], fold=made.head[1:])
         rows = made.rows[:_PEOPLE] if made.title == "People" else made.rows
         for row in rows:
             table.add_row(*map(Text, row))

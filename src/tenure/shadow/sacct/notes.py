@@ -8,7 +8,7 @@ from typing import Any
 from tenure import units
 from tenure.core.model import SECOND
 from tenure.shadow.replay import Side
-from tenure.shadow.sacct.report import Report
+from tenure.shadow.sacct.report import ACCOUNTS, HOSTS, Report
 from tenure.shadow.sacct.slurms import model_of
 from tenure.shadow.words import uncertain
 from tenure.sim.traces.options import Rule
@@ -59,7 +59,7 @@ def _times(report: Report) -> Iterator[str]:
 
 def _hosts(report: Report) -> Iterator[str]:
     gpus = sum(cluster.gpus for cluster in report.terms.config.clusters)
-    if "hosts" in report.made:
+    if HOSTS in report.made:
         hosts = [host for cluster in report.terms.config.clusters for host in cluster.hosts]
         yield (
             f"Hosts are made up: {len(hosts):,} of {hosts[0].gpus} GPUs, all in one cluster; CPUs, memory, and where "
@@ -73,7 +73,7 @@ def _hosts(report: Report) -> Iterator[str]:
 
 
 def _budgets(report: Report) -> Iterator[str]:
-    if "accounts" in report.made:
+    if ACCOUNTS in report.made:
         yield (
             "No associations were given: each account has a share by the GPU time that it used, so everybody seems to "
             "have got about what they were owed. Give the tree with --associations."

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tenure.config import ConfigError
 from tenure.core.model import HOUR, SECOND
 from tenure.core.tree import Tree
 from tenure.shadow.journal import Record
@@ -18,12 +17,15 @@ from tenure.shadow.lives import Life, Lives
 from tenure.shadow.replay import Span, span_of
 from tenure.shadow.sacct.rows import Rows
 from tenure.shadow.sacct.site import MADE, Given, SiteError, make_accounts, make_hosts
-from tenure.shadow.terms import Terms, of_site, terms_of
+from tenure.shadow.terms import Terms, of_carried, terms_of
 from tenure.sim.traces.files import Source
 from tenure.sim.traces.options import DEFAULT_RULES, Rule
 from tenure.sim.traces.records import Reading, TraceError
-from tenure.slurm import NothingToCarry
+from tenure.slurm import NothingToCarry, carry_over
 from tenure.slurm.site import Site
+
+HOSTS, ACCOUNTS = "hosts", "accounts"
+"""What may have to be made up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Chosen:
 @dataclass(slots=True)
 class Report:
     """``counts``: what became of rows and jobs, by what people should know of it. ``made``: what had to be made up:
-    ``hosts``, ``accounts``. ``peak``: the most GPUs that were in use at a time. ``strangers``: accounts that are not in
+    HOSTS, ACCOUNTS. ``peak``: the most GPUs that were in use at a time. ``strangers``: accounts that are not in
     the tree -> their jobs.
     """
 
@@ -77,7 +79,7 @@ def read_report(
     record = _record(lives, rows, chosen)
     peak = _peak(lives.all, record.until)
     made = _complete(site, given, lives, record.until, peak)
-    terms = _terms(record, site, chosen, rows.partitions, hosts_made="hosts" in made)
+    terms = _terms(record, site, chosen, rows.partitions, made)
     span = _span(record, terms, chosen)
     report = Report(record, terms, span, site, reading, chosen, rows.eligible, peak, made)
     for life in lives.all:
@@ -121,23 +123,27 @@ def _complete(site: Site, given: Given, lives: Lives, until: int, peak: int) -> 
         if not wanted:
             raise SiteError("gpus: nothing ran in this report, so say how many GPUs there are with --gpus")
         make_hosts(site, wanted, given.per_host)
-        made.add("hosts")
+        made.add(HOSTS)
     if site.associations is None:
         make_accounts(site, lives.all, until)
-        made.add("accounts")
+        made.add(ACCOUNTS)
     return frozenset(made)
 
 
-def _terms(record: Record, site: Site, chosen: Chosen, partitions: Iterable[str], *, hosts_made: bool) -> Terms:
+def _terms(record: Record, site: Site, chosen: Chosen, partitions: Iterable[str], made: frozenset[str]) -> Terms:
     """Raises SiteError and ConfigError."""
     named = sorted(partitions) if not chosen.partitions else list(chosen.partitions)
+    asked = () if HOSTS in made else chosen.partitions
     try:
-        record.site = of_site(site, () if hosts_made else chosen.partitions)
+        carried = carry_over(site, asked)
     except NothingToCarry as error:
         raise SiteError(str(error)) from error
+    record.site = of_carried(site, carried, asked)
+    told = () if HOSTS in made else carried.cluster_notes
+    record.site["notes"] = [*told, *(() if ACCOUNTS in made else carried.budget_notes)]
     terms = terms_of(record.site)
     changes: dict[str, Any] = {"rules": chosen.rules, "unallocated": frozenset(chosen.unallocated)}
-    if hosts_made:
+    if HOSTS in made:
         changes |= {"partitions": dict.fromkeys([*named, ""], (MADE,)), "asks_cpus": False}
     return replace(terms, **changes, no_share=_without_share(terms))
 
@@ -164,6 +170,3 @@ def _span(record: Record, terms: Terms, chosen: Chosen) -> Span:
         return span_of(record, terms.config.policy.lookback, record.since * SECOND + warmup)
     except ValueError as error:
         raise SiteError(f"warmup = {warmup // SECOND}s: the report is shorter than that") from error
-
-
-__all__ = ["Chosen", "ConfigError", "Report", "read_report"]
