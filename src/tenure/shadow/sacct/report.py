@@ -91,7 +91,9 @@ def read_report(
 def _record(lives: Lives, rows: Rows, chosen: Chosen) -> Record:
     """Raises TraceError where nothing is left."""
     since, until = chosen.since or rows.first_end or rows.last, chosen.until or rows.last
-    if not lives.all or until <= since:
+    if lives.all and until <= since:
+        raise SiteError("since: there is no time between the first end in this report and the last; say when it begins")
+    if not lives.all:
         left_out = ", ".join(f"{count:,} x {why}" for why, count in rows.reading.left_out.items())
         raise TraceError(
             f"{rows.reading.path}: no job with GPUs is in it{f' ({left_out})' if left_out else ''}; is AllocTRES or "

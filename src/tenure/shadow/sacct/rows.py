@@ -63,8 +63,8 @@ class Rows:
 
     def _row(self, fields: dict[str, str]) -> list[Seen]:
         """Raises LeftOut and BadRow, and TraceError."""
-        if "start" not in fields:
-            raise TraceError("the report has no Start; name it in sacct's --format")
+        if lacking := [name for name in ("Start", "State") if name.lower() not in fields]:
+            raise TraceError(f"the report has no {', no '.join(lacking)}; name it in sacct's --format")
         text = named(fields, "jobid", "jobidraw")
         match = ID.fullmatch(text)
         if match is None:

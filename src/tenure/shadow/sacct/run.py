@@ -49,19 +49,19 @@ class Result:
 
 
 def orders(report: Report, policies: Sequence[str], pairs: Pairs) -> list[Order]:
-    """As it was, the model of Slurm, and the policies that were asked for. Raises SettingError."""
+    """As it was, the policies that were asked for, and the model of Slurm. Raises SettingError."""
     model, _ = model_of(report.site.settings)
     named = [policy for policy in policies if policy != "slurm" or pairs]
     for name, _ in pairs:
         if not any(heeds(policy, name) for policy in named):
             raise SettingError(f"{name}: it changes nothing under {', '.join(named)}")
-    made = [Order(WAS, None), Order(MODEL, model)]
+    made = [Order(WAS, None)]
     for policy in named:
         heeded = tuple(pair for pair in pairs if heeds(policy, pair[0]))
         label = OURS if policy == TENURE else policy
         options = model.options if policy == model.policy else {}
         made.append(Order(label, Then(policy, options, heeded)))
-    return made
+    return [*made, Order(MODEL, model)]
 
 
 def run(report: Report, asked: Sequence[Order], moved: Moved, done: Callable[[Side], None] | None = None) -> Result:
@@ -103,7 +103,7 @@ def _side(label: str, one: replay.Side) -> Side:
 
 
 def _found(report: Report, made: dict[str, replay.Side], sides: Sequence[Side]) -> dict[str, Any]:
-    was, model = sides[0], sides[1]
+    was, *others, model = sides
     true = truth(was, model)
     ours = made.get(OURS)
     of_ours = None if ours is None else gains(made[WAS], ours, report.span)
@@ -118,8 +118,8 @@ def _found(report: Report, made: dict[str, replay.Side], sides: Sequence[Side]) 
     }
     found = compared(sides, told, more)
     found["said"][MODEL] = [found["model_said"], *found["said"][MODEL]]
-    if len(sides) > 2:
-        beside = compare_sides(sides[1:])
+    if others:
+        beside = compare_sides([model, *others])
         found["also"] = [
             {"heading": f"{label} against the {MODEL}", "said": sentences(beside, label)}
             for label in beside["sides"][1:]
