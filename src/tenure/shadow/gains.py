@@ -110,7 +110,7 @@ def gains(slurm: Side, tenure: Side, span: Span) -> dict[str, Any]:
         "evictions": _evictions(tenure, span),
         "unknown": _unknown(tenure, span),
         "refused": _refused(tenure),
-        "late": _late(slurm),
+        "late": _late(slurm, span),
         "left_out": dict(sorted(tenure.left_out.items())),
         "other_partitions_gpu_hours": round(slurm.outside / HOUR, _DIGITS),
     }
@@ -200,9 +200,10 @@ def _unknown(tenure: Side, span: Span) -> dict[str, Any]:
     return {"jobs": len(beyond), "gpu_hours": _round(time)}
 
 
-def _late(slurm: Side) -> dict[str, int]:
+def _late(slurm: Side, span: Span) -> dict[str, int]:
     """How true the record is to Slurm: starts, and those for which there was no room here at their time."""
     starts = [(row, piece.where) for row, piece in slurm.rows() if piece.where is not None]
+    starts = [(row, where) for row, where in starts if where.at <= span.end]
     late = sum(row.started is None or row.started > where.at + _LATE for row, where in starts)
     return {"starts": len(starts), "late": late}
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tenure import units
 from tenure.core.model import SECOND
+from tenure.reports.owed import measured_from
 from tenure.shadow.replay import Side
 from tenure.shadow.sacct.report import ACCOUNTS, HOSTS, Report
 from tenure.shadow.sacct.slurms import model_of
@@ -16,10 +17,11 @@ from tenure.sim.traces.records import Reading
 from tenure.units import counted
 
 _NAMED = 6
+_MUCH = 0.02
 
 
 def of_report(report: Report, was: Side, gained: dict[str, Any] | None) -> Iterator[str]:
-    """``gained``: Tenure's side against what was, by ``gains``; None where Tenure is none of the sides."""
+    """``was``: as it was. ``gained``: Tenure's side against it, by ``gains``; None where that is no side."""
     yield from _times(report)
     yield from _hosts(report)
     yield from _budgets(report)
@@ -32,6 +34,7 @@ def of_report(report: Report, was: Side, gained: dict[str, Any] | None) -> Itera
             "what was lost nobody knows. Elsewhere such a job has to run as long as all of its runs did together."
         )
     yield "Hosts are taken to have been healthy all the time: sacct does not tell when they were down or drained."
+    yield from _idle(was)
     if gained is not None:
         yield from uncertain(gained, report.record, 0)
     yield from report.reading.notes()
@@ -72,13 +75,28 @@ def _hosts(report: Report) -> Iterator[str]:
         )
 
 
+def _idle(was: Side) -> Iterator[str]:
+    """GPUs that seem to have been free although somebody waited who would have fitted."""
+    since = measured_from(was.tables)
+    hours = [row for row in was.tables.hours if row.start >= since]
+    idle, healthy = sum(row.unusable + row.withheld for row in hours), sum(row.healthy for row in hours)
+    if idle > _MUCH * healthy:
+        yield (
+            f"As it was, {100 * idle / healthy:.0f} % of the GPU time was free while jobs waited. Where the report "
+            "does not have all jobs, or hosts were down, or limits and reservations held jobs back, it was not: every "
+            "other side uses that time, and a part of what it gains is nothing but this."
+        )
+
+
 def _budgets(report: Report) -> Iterator[str]:
-    if ACCOUNTS in report.made:
+    if ACCOUNTS in report.made and len(report.terms.config.budgets) == 1:
+        yield "No associations were given, and the report names no accounts: all is one budget."
+    elif ACCOUNTS in report.made:
         yield (
             "No associations were given: each account has a share by the GPU time that it used, so everybody seems to "
             "have got about what they were owed. Give the tree with --associations."
         )
-    if report.strangers:
+    if report.strangers and report.terms.others in report.terms.no_share:
         total = report.strangers.total()
         names = [name or "(none)" for name, _ in report.strangers.most_common(_NAMED)]
         more = len(report.strangers) - len(names)
