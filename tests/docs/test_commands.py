@@ -12,6 +12,7 @@ from pages import NAMES, ROOT, blocks, spans, text_of
 
 from tenure.cli import aliases
 from tenure.cli.app import app
+from tenure.cli.simulation.group import SimulateGroup, as_command
 
 ROOT_COMMAND = typer.main.get_command(app)
 OTHERS = ["packaging/prometheus/tenure.rules.yml"]
@@ -64,6 +65,8 @@ def _variants(line: str) -> list[list[str]]:
 def _check(words: list[str], where: str) -> None:
     command, rest = ROOT_COMMAND, aliases.translate(words)
     while rest:
+        if isinstance(command, SimulateGroup):
+            rest = as_command(rest, command.commands)
         word = rest.pop(0)
         if word in {"--", "..."}:
             return

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sacct_kit import ASSOCIATIONS, BEGIN, CONFIG, HEADER, NODES, H, month, row, text
 
+from support.sacct import ASSOCIATIONS, BEGIN, CONFIG, HEADER, NODES, H, month, row, text
 from tenure.core.model import HOUR, MINUTE, SECOND, SHARE_ONE
 from tenure.reports.sides import Side, jobs_of
 from tenure.shadow.sacct import run as runs

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sacct_kit import BEGIN, HEADER, H, row, text
 
+from support.sacct import BEGIN, HEADER, H, row, text
 from tenure.shadow.lives import Lives
 from tenure.shadow.sacct.rows import COLUMNS, Rows
 from tenure.shadow.seen import SOMEWHERE, Seen
