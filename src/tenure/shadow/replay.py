@@ -83,7 +83,8 @@ class Piece:
     gave_up: int | None
     first: bool
 
-    def work(self) -> Work:
+    def work(self, owner: int = 0) -> Work:
+        """``owner``: a number for whoever submits."""
         spec, runtime = self.spec, self.known
         if self.endless:
             runtime = ENDLESS if spec.timeout is None else max(spec.timeout, runtime)
@@ -91,9 +92,9 @@ class Piece:
             spec = replace(spec, timeout=max(spec.timeout, runtime) + SPARE)
         kind = KIND if self.first else AGAIN
         if self.saves:
-            return Work(spec, 0, kind, runtime, startup=0)
+            return Work(spec, owner, kind, runtime, startup=0)
         # Run again from its beginning: what Slurm's own requeue does.
-        return Work(spec, 0, kind, runtime, checkpoint_every=0, save_time=_NEVER_SAVES, startup=0, restart_cost=0)
+        return Work(spec, owner, kind, runtime, checkpoint_every=0, save_time=_NEVER_SAVES, startup=0, restart_cost=0)
 
     @property
     def saves(self) -> bool:
@@ -204,8 +205,10 @@ class Recorded:
     def begin(self, at: int) -> Iterator[Action]:
         yield from self._hosts
         yield Wake(self._takeover, 0)
+        owners: dict[tuple[str, str], int] = {}
         for token, piece in enumerate(self.pieces):
-            yield Submit(piece.submitted, piece.work(), token)
+            owner = owners.setdefault((piece.spec.user, piece.spec.budget), len(owners))
+            yield Submit(piece.submitted, piece.work(owner), token)
 
     def wake(self, at: int, token: int) -> Iterator[Action]:
         return iter(())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from tenure.core.model import SECOND
 from tenure.shadow.seen import SOMEWHERE, Seen, read_memory, read_number
@@ -94,14 +95,14 @@ class Rows:
             raise TraceError(f"the report is of several clusters ({names}); choose one with --cluster")
 
     def _seen(self, id: str, fields: dict[str, str]) -> Seen:
+        asked, given = _gpus(fields.get("reqtres", "")), _gpus(fields.get("alloctres", ""))
+        if not asked and not given:
+            raise LeftOut(NO_GPUS)
         state = (named(fields, "state").split() or [""])[0].upper().rstrip("+")
         slurm.end_of(state)
         submitted = _seconds(fields, "submit", "Submit")
         if not submitted:
             raise BadRow("Submit is unknown")
-        asked, given = slurm.gpus(fields.get("reqtres", "")), slurm.gpus(fields.get("alloctres", ""))
-        if not asked and not given:
-            raise LeftOut(NO_GPUS)
         if not asked and named(fields, "reqtres"):
             self.reading.oddities[UNASKED] += 1
         started, ended = self._times(state, fields)
@@ -171,6 +172,9 @@ class Rows:
                     return
                 count += 1
                 yield task
+
+
+_gpus = lru_cache(4096)(slurm.gpus)  # few texts, many rows
 
 
 def _seconds(fields: dict[str, str], column: str, what: str) -> int:
