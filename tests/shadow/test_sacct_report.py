@@ -278,6 +278,11 @@ def test_associations_of_several_clusters() -> None:
         site_of(Given(two))
     assert len(site_of(Given(two, cluster="other")).associations or ()) == 7
     assert len(site_of(Given(two, CONFIG)).associations or ()) == 7  # the configuration names its cluster
+    assert [one.path for one in read(month(), Given(ASSOCIATIONS, gpus=16)).terms.config.budgets][2:] == [
+        "root/science/language", "root/science/vision"
+    ]  # fmt: skip
+    with pytest.raises(SiteError, match="no account below root"):
+        site_of(Given("Cluster|Account|ParentName|User|Share\nsite|root|||1\n"))
     with pytest.raises(SiteError, match="cluster = third"):
         site_of(Given(two, cluster="third"))
 

@@ -5,7 +5,7 @@ at hand. All of it becomes a ``Site``, and goes the way of ``tenure slurm import
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tenure.shadow.lives import Life
 from tenure.slurm import reading
@@ -57,7 +57,10 @@ def site_of(given: Given) -> Site:
             raise SiteError(f"cluster = {wanted}: the associations are of {', '.join(names)}")
         if len(names) > 1 and not wanted:
             raise SiteError(f"associations: they are of several clusters ({', '.join(names)}); choose with --cluster")
-        site.associations = tuple(row for row in rows if not wanted or row.cluster in ("", wanted))
+        # Whatever the cluster is called elsewhere: these are its own.
+        site.associations = tuple(replace(row, cluster="") for row in rows if not wanted or row.cluster in ("", wanted))
+        if all(row.account == ROOT for row in site.associations):
+            raise SiteError("associations: there is no account below root in them")
     return site
 
 
