@@ -11,6 +11,7 @@ import pytest
 
 from support.sacct import ASSOCIATIONS, BEGIN, CONFIG, HEADER, NODES, H, month, row, text
 from tenure.core.model import HOUR, MINUTE, SECOND, SHARE_ONE
+from tenure.policies import NAMES
 from tenure.reports.sides import Side, jobs_of
 from tenure.shadow.sacct import run as runs
 from tenure.shadow.sacct.report import Chosen, Report, read_report
@@ -249,6 +250,19 @@ def test_the_model_has_the_sites_settings() -> None:
     assert any("evicts nobody" in line for line in model_of(read_settings(more))[1])
     assert any("NO_FAIR_TREE" in line for line in model_of(read_settings(more))[1])
     assert model_of(read_settings(""))[0].options == {}
+
+
+def test_the_model_preempts_scavengers_as_the_site_does() -> None:
+    text = CONFIG.replace("preempt/none", "preempt/qos\nPreemptExemptTime = 00:30:00")
+    text += "SchedulerParameters = bf_continue,preempt_youngest_first\n"
+    assert model_of(read_settings(text))[0].policy == "slurm"  # nothing that it could preempt is named
+    then, said = model_of(read_settings(text), scavengers=True)
+    if "slurm-preempt" in NAMES:
+        assert then.policy == "slurm-preempt"
+        assert (then.options["exempt"], then.options["youngest_first"]) == (30 * MINUTE, 1)
+        assert "after a PreemptExemptTime of 30m" in said[0]
+    else:
+        assert any("evicts nobody" in line for line in said)
 
 
 def test_associations_in_whatever_form() -> None:

@@ -78,6 +78,11 @@ SECTIONS: dict[str, tuple[Figure, ...]] = {
 }
 
 
+def many(count: int, what: str) -> str:
+    """``1 job``, ``2,401 jobs``."""
+    return f"{count:,} {what}{'s' if count != 1 else ''}"
+
+
 def written(value: float | None, unit: str) -> str:
     """A value as people read it; ``-`` for None."""
     if value is None:

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tenure.core.model import SECOND
-from tenure.reports.catalogue import wait
+from tenure.reports.catalogue import many, wait
 from tenure.reports.sides import Found
 from tenure.reports.verdicts import BOTH, GAINS, LOSES, NEITHER, longer, more_time
-from tenure.units import counted
 
 _MOST = 12
 """Budgets that have a sentence of their own."""
@@ -68,7 +67,7 @@ def _starts(row: Found, pair: _Pair) -> Iterator[str]:
     if not waited:
         return
     line = (
-        f"Of {counted(waited, 'job')} that waited, {moved['sooner']:,} start sooner {pair.here}, {moved['later']:,} "
+        f"Of {many(waited, 'job')} that waited, {moved['sooner']:,} start sooner {pair.here}, {moved['later']:,} "
         f"later, and {moved['same']:,} at the same time"
     )
     yield f"{line}; {_waits(row, pair) or 'the waits are about the same'}."
@@ -93,7 +92,7 @@ def _evictions(row: Found, pair: _Pair) -> Iterator[str]:
     for figures, where in ((now, pair.here), (before, pair.there)):
         if figures["evictions"]:
             yield (
-                f"{counted(figures['evictions'], 'eviction')} {where}, with restarts and work done again of "
+                f"{many(figures['evictions'], 'eviction')} {where}, with restarts and work done again of "
                 f"{figures['lost_gpu_hours']:,.1f} GPU-hours."
             )
 
@@ -106,7 +105,7 @@ def _budgets(rows: Sequence[Found], pair: _Pair) -> Iterator[str]:
     for row in leaves[:_MOST]:
         yield _who(row["budget"], row, pair)
     if more := leaves[_MOST:]:
-        yield f"{counted(len(more), 'further budget')} {'gains or loses' if len(more) == 1 else 'gain or lose'} less."
+        yield f"{many(len(more), 'further budget')} {'gains or loses' if len(more) == 1 else 'gain or lose'} less."
 
 
 def _who(name: str, row: Found, pair: _Pair, most: str = "") -> str:
@@ -140,7 +139,7 @@ def _people(rows: Sequence[Found], pair: _Pair) -> Iterator[str]:
         loses = max(losing, key=lambda row: float(row["figures"][pair.other]["p90_s"]))
         before, now = pair.figures(loses)
         yield (
-            f"Of those who lose, {loses['user']} waits longest: 90 % of {counted(now['waited'], 'job')} start within "
+            f"Of those who lose, {loses['user']} waits longest: 90 % of {many(now['waited'], 'job')} start within "
             f"{wait(now['p90_s'])}, and within {wait(before['p90_s'])} {pair.there}."
         )
 
@@ -149,7 +148,7 @@ def _sizes(rows: Sequence[Found], pair: _Pair) -> Iterator[str]:
     for row in rows:
         jobs = row["figures"][pair.base]["waited"]
         if jobs:
-            yield f"{row['size']} ({counted(jobs, 'job')}): {_waits(row, pair) or 'about the same waits'}."
+            yield f"{row['size']} ({many(jobs, 'job')}): {_waits(row, pair) or 'about the same waits'}."
 
 
 def _never(found: Found, pair: _Pair) -> Iterator[str]:
@@ -162,7 +161,7 @@ def _never(found: Found, pair: _Pair) -> Iterator[str]:
     for label, where in ((pair.base, pair.there), (pair.other, pair.here)):
         if missing := found["missing"][label]:
             yield (
-                f"{counted(missing, 'job')} {'is' if missing == 1 else 'are'} refused {where}, and left out of the "
+                f"{many(missing, 'job')} {'is' if missing == 1 else 'are'} refused {where}, and left out of the "
                 "waits of all sides."
             )
 

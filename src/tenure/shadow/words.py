@@ -7,7 +7,7 @@ from typing import Any
 
 from tenure import units
 from tenure.core.model import DAY, SECOND
-from tenure.reports.catalogue import wait
+from tenure.reports.catalogue import many, wait
 from tenure.shadow.journal import Record
 
 _POINTS = 0.005
@@ -40,7 +40,7 @@ def _waits(who: str, row: dict[str, Any]) -> str | None:
     there, here = row["slurm"]["p90_s"], row["tenure"]["p90_s"]
     if there is None or here is None:
         return None
-    jobs = _many(row["jobs"], "job")
+    jobs = many(row["jobs"], "job")
     if abs(there - here) < _LEAST_S or max(there, here) < _SAME * min(there, here):
         return f"{who} ({jobs}): about the same waits, 90 % within {wait(there)}."
     how = "sooner" if here < there else "later"
@@ -60,15 +60,11 @@ def _budget(row: dict[str, Any]) -> str:
 def _evictions(found: dict[str, Any]) -> str:
     if not found["count"]:
         return "Nothing would have been evicted."
-    evicted, jobs = _many(found["count"], "eviction"), _many(found["jobs"], "job")
+    evicted, jobs = many(found["count"], "eviction"), many(found["jobs"], "job")
     line = f"{evicted} of {jobs}, which would have cost {found['lost_gpu_hours']:,.1f} GPU-hours of work"
     if not found["ended_for_good"]:
         return line + "."
     return f"{line}; {found['ended_for_good']} of the jobs cannot resume, and would have ended before they were done."
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' if count != 1 else ''}"
 
 
 def _percent(share: float) -> str:
@@ -86,13 +82,13 @@ def _uncertain(found: dict[str, Any], record: Record, silent: int) -> Iterator[s
         yield "This is less than a day: a budget's shares are over 7 days, and weekends differ from Mondays."
     if silent:
         yield (
-            f"Of {_many(silent, 'job')} nobody said a min_runtime (--time-min, or min_runtime=2h in the comment), so "
+            f"Of {many(silent, 'job')} nobody said a min_runtime (--time-min, or min_runtime=2h in the comment), so "
             "it is assumed; try others with --min-runtime and --resumable."
         )
     unknown = found["unknown"]
     if unknown["jobs"]:
         yield (
-            f"{_many(unknown['jobs'], 'job')} that Tenure would have started had not ended, or not begun, under Slurm: "
+            f"{many(unknown['jobs'], 'job')} that Tenure would have started had not ended, or not begun, under Slurm: "
             f"how long they take nobody knows. They are taken to go on, for {unknown['gpu_hours']:,.1f} GPU-hours of "
             "Tenure's."
         )
@@ -105,9 +101,9 @@ def _uncertain(found: dict[str, Any], record: Record, silent: int) -> Iterator[s
         )
     if found["refused"]:
         first = found["refused"][0]
-        yield f"Tenure would have refused {_many(len(found['refused']), 'job')}; {first['job']}: {first['why']}"
+        yield f"Tenure would have refused {many(len(found['refused']), 'job')}; {first['job']}: {first['why']}"
     for why, count in found["left_out"].items():
-        yield f"Left out: {_many(count, 'job')} {why}."
+        yield f"Left out: {many(count, 'job')} {why}."
     if found["other_partitions_gpu_hours"]:
         yield (
             f"Jobs of other partitions took {found['other_partitions_gpu_hours']:,.1f} GPU-hours on these hosts. "
@@ -115,7 +111,7 @@ def _uncertain(found: dict[str, Any], record: Record, silent: int) -> Iterator[s
         )
     guessed = sum(run.guessed for life in record.lives.all for run in life.runs)
     if guessed:
-        yield f"Of {_many(guessed, 'run')} nobody saw the end: it is taken to be when the job was missed."
+        yield f"Of {many(guessed, 'run')} nobody saw the end: it is taken to be when the job was missed."
     for start, end in record.gaps:
         length = units.format_duration((end - start) * 1000)
         begins = units.format_time(start * 1000)

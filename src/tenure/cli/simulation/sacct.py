@@ -99,7 +99,7 @@ def from_sacct(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]", help="What `sacct --parsable2` prints, packed or not [this Slurm].", show_default=False
+            metavar="FILE", help="What `sacct --parsable2` prints, packed or not [this Slurm].", show_default=False
         ),
     ] = None,
     partition: Partitions = None,

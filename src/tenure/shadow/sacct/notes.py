@@ -7,14 +7,14 @@ from typing import Any
 
 from tenure import units
 from tenure.core.model import SECOND
+from tenure.reports.catalogue import many
 from tenure.reports.owed import measured_from
-from tenure.shadow.replay import Side
+from tenure.shadow.replay import Side, Then
 from tenure.shadow.sacct.report import ACCOUNTS, HOSTS, Report
 from tenure.shadow.sacct.slurms import model_of
 from tenure.shadow.words import uncertain
 from tenure.sim.traces.options import Rule
 from tenure.sim.traces.records import Reading
-from tenure.units import counted
 
 _NAMED = 6
 _MUCH = 0.02
@@ -26,7 +26,7 @@ def of_report(report: Report, was: Side, gained: dict[str, Any] | None) -> Itera
     yield from _hosts(report)
     yield from _budgets(report)
     yield from _contracts(report)
-    yield from model_of(report.site.settings)[1]
+    yield from model(report)[1]
     again = sum(not piece.first for piece in was.jobs.values())
     if again:
         yield (
@@ -38,6 +38,11 @@ def of_report(report: Report, was: Side, gained: dict[str, Any] | None) -> Itera
     if gained is not None:
         yield from uncertain(gained, report.record, 0)
     yield from report.reading.notes()
+
+
+def model(report: Report) -> tuple[Then, list[str]]:
+    """The policy that stands for this site's Slurm, and what to know about it."""
+    return model_of(report.site.settings, scavengers=bool(report.chosen.unallocated))
 
 
 def _times(report: Report) -> Iterator[str]:
@@ -57,7 +62,7 @@ def _times(report: Report) -> Iterator[str]:
     )
     waits = sum(not life.over and life.running is None for life in report.record.lives.all)
     if waits:
-        yield f"{counted(waits, 'job')} still waited at the end: as long as nobody knows they would run, if they could."
+        yield f"{many(waits, 'job')} still waited at the end: as long as nobody knows they would run, if they could."
 
 
 def _hosts(report: Report) -> Iterator[str]:
@@ -101,20 +106,20 @@ def _budgets(report: Report) -> Iterator[str]:
         names = [name or "(none)" for name, _ in report.strangers.most_common(_NAMED)]
         more = len(report.strangers) - len(names)
         yield (
-            f"{counted(total, 'job')} of accounts that the associations do not have ({', '.join(names)}"
+            f"{many(total, 'job')} of accounts that the associations do not have ({', '.join(names)}"
             f"{f' and {more} more' if more > 0 else ''}): they are charged to the root, which has no share of its own."
         )
     free = [life for life in report.record.lives.all if report.terms.free(life.last)]
     shareless = sum(report.terms.budget_of(life.last) in report.terms.no_share for life in free)
     if shareless:
-        yield f"{counted(shareless, 'job')} of budgets without a share run on what is left over, as unallocated jobs."
+        yield f"{many(shareless, 'job')} of budgets without a share run on what is left over, as unallocated jobs."
     if report.chosen.unallocated:
         yield (
-            f"{counted(len(free) - shareless, 'job')} of {', '.join(report.chosen.unallocated)} run on what is left "
+            f"{many(len(free) - shareless, 'job')} of {', '.join(report.chosen.unallocated)} run on what is left "
             "over, as unallocated jobs."
         )
     if dropped := len(report.record.site["notes"]):
-        yield f"{counted(dropped, 'thing')} of the site could not be carried over: see not_carried_over in sides.json."
+        yield f"{many(dropped, 'thing')} of the site could not be carried over: see not_carried_over in sides.json."
 
 
 def _contracts(report: Report) -> Iterator[str]:

@@ -21,7 +21,6 @@ from tenure.shadow.gains import gains
 from tenure.shadow.replay import Then
 from tenure.shadow.sacct import notes
 from tenure.shadow.sacct.report import Report
-from tenure.shadow.sacct.slurms import model_of
 from tenure.shadow.sacct.truth import said, truth
 from tenure.sim.settings import TENURE, Pairs, SettingError, heeds
 
@@ -50,7 +49,7 @@ class Result:
 
 def orders(report: Report, policies: Sequence[str], pairs: Pairs) -> list[Order]:
     """As it was, the policies that were asked for, and the model of Slurm. Raises SettingError."""
-    model, _ = model_of(report.site.settings)
+    model, _ = notes.model(report)
     named = [policy for policy in policies if policy != "slurm" or pairs]
     for name, _ in pairs:
         if not any(heeds(policy, name) for policy in named):
