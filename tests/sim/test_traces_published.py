@@ -60,7 +60,7 @@ def test_helios() -> None:
     assert reading.left_out == {"no GPUs": 1, "never ran": 1, "no end is known": 1}
     assert reading.oddities == {
         "duration is not from start_time to end_time: those count": 1,
-        "still running when the report was made: taken as ended then": 1,
+        "still running when the log was taken: taken as ended then": 1,
     }
     assert reading.bad == {
         "duration is out of range": 1,

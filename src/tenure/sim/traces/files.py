@@ -19,9 +19,10 @@ from tenure.sim.traces.records import TraceError
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2")
 _PEEK = 60
 """Lines that ``Source.head`` looks at: SWF files start with a few dozen comments."""
+_BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
+
 _LONGEST = 1 << 20
 """Characters of a line; longer ones come in pieces, so that a file without line breaks need not fit into memory."""
-_BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
 
 
 @dataclass(slots=True)

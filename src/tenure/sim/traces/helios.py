@@ -16,7 +16,6 @@ from tenure.sim.traces.rows import (
     MAX_GPUS,
     NEVER_RAN,
     NO_END,
-    STILL_RUNNING,
     between,
     count,
     csv_rows,
@@ -27,6 +26,7 @@ from tenure.sim.traces.rows import (
 )
 
 COLUMNS = ("job_id", "user", "vc", "gpu_num", "state", "submit_time", "start_time", "end_time", "duration")
+STILL_RUNNING = "still running when the log was taken: taken as ended then"
 OTHER_DURATION = "duration is not from start_time to end_time: those count"
 
 

@@ -21,7 +21,6 @@ NEVER_RAN = "never ran"
 NO_GPUS = "no GPUs"
 UNASKED = "no GPUs were asked for, but some allocated: taken as asked for"
 IN_PARTS = "GPUs in parts: rounded up to whole ones"
-STILL_RUNNING = "still running when the report was made: taken as ended then"
 NO_END = "no end is known"
 
 

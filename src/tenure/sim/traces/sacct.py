@@ -21,9 +21,10 @@ from tenure.core.model import MINUTE, SECOND
 from tenure.sim.traces import slurm
 from tenure.sim.traces.files import Source
 from tenure.sim.traces.records import BadRow, End, LeftOut, Reading, TraceError, TraceJob
-from tenure.sim.traces.rows import MAX_SECONDS, NEVER_RAN, STILL_RUNNING, UNASKED, count, gpus_of, length, ran
+from tenure.sim.traces.rows import MAX_SECONDS, NEVER_RAN, UNASKED, count, gpus_of, length, ran
 
 _ID = re.compile(r"(?P<job>\d{1,18})(?:_(?P<task>\d{1,9})|_(?P<tasks>\[.*)|\+(?P<part>\d{1,6}))?(?:\.(?P<step>.+))?")
+_STILL_RUNNING = "still running when the report was made: taken as ended then"
 
 
 def columns_of(line: str) -> list[str] | None:
@@ -63,7 +64,7 @@ def read_sacct(sources: Iterable[Source], reading: Reading) -> Iterator[TraceJob
             reading.left_out["a further part of a heterogeneous job, added to its first"] += len(parts) - 1
         reading.kept += 1
         job = _together(parts)
-        reading.oddities[STILL_RUNNING] += job.end is End.RUNNING
+        reading.oddities[_STILL_RUNNING] += job.end is End.RUNNING
         reading.oddities[UNASKED] += any(run.unasked for run in parts)
         yield job
     reading.oddities = +reading.oddities  # without the zeros

@@ -9,22 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tenure.core.model import MINUTE
+from tenure.core.model import MINUTE, SECOND
 from tenure.sim.traces import slurm
 from tenure.sim.traces.files import Source
-from tenure.sim.traces.records import End, LeftOut, Reading, TraceJob
-from tenure.sim.traces.rows import (
-    MAX_SECONDS,
-    NEVER_RAN,
-    UNASKED,
-    between,
-    count,
-    csv_rows,
-    gpus_of,
-    moment,
-    parsed,
-    ran,
-)
+from tenure.sim.traces.records import BadRow, End, LeftOut, Reading, TraceJob
+from tenure.sim.traces.rows import MAX_SECONDS, NEVER_RAN, UNASKED, count, csv_rows, gpus_of, moment, parsed, ran
 
 COLUMNS = (
     "id_job",
@@ -59,13 +48,14 @@ def _job(fields: dict[str, str], reading: Reading) -> TraceJob:
     started, ended = moment(fields["time_start"], "time_start"), moment(fields["time_end"], "time_end")
     if not started or not ended:
         raise LeftOut(NEVER_RAN)
-    runtime = between(started, ended, ("time_start", "time_end"))
+    if not 0 <= ended - started <= MAX_SECONDS * SECOND:
+        raise BadRow("time_end is before time_start" if ended < started else "runtime is out of range")
     limit = fields["timelimit"]
     user = f"user-{fields['id_user'].partition('.')[0]}"
     job = TraceJob(
         fields["id_job"].partition(".")[0],
         moment(fields["time_submit"], "time_submit"),
-        ran(runtime, end),
+        ran(ended - started, end),
         gpus,
         user,
         user,
