@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,6 +60,7 @@ def test_a_job_runs_for_as_long_as_its_attempts() -> None:
             "ee9e8c",
             "ce2f4c",
             End.COMPLETED,
+            waited=30 * SECOND,
         )
     ]
     assert reading.dated
@@ -77,6 +79,7 @@ def test_ends_and_gpus_of_several_hosts() -> None:
         (End.CANCELLED, 0, 12, 61 * MINUTE),
         (End.COMPLETED, 0, 8, HOUR),
     ]
+    assert [job.waited for job in jobs] == [21 * SECOND, 21 * SECOND, None]
     assert reading.oddities == {
         "several attempts: it ran for as long as they did together": 1,
         "attempts with different numbers of GPUs: those of the first count": 1,
@@ -140,6 +143,27 @@ def test_what_is_no_job_is_counted_with_the_reason_and_the_line() -> None:
 def test_what_is_no_array_is_refused_with_the_line(text: str, why: str) -> None:
     with pytest.raises(TraceError, match=rf"f {why.replace('[', '.').replace(']', '.')}"):
         list(elements(Source.of("f", text.splitlines(keepends=True))))
+
+
+@pytest.mark.parametrize(
+    ("start", "why"), [("9", "it goes on and on"), ('"', "Unterminated string"), ("[1,", "Expecting value")]
+)
+def test_an_element_without_an_end_is_given_up(start: str, why: str) -> None:
+    given = iter(["[", start])
+    endless = itertools.chain(
+        given, itertools.repeat("9" * (1 << 20)) if start != "[1," else itertools.repeat("1," * 999)
+    )
+    with pytest.raises(TraceError, match=f"f line 1: an element is broken, or too large: {why}"):
+        list(elements(Source.of("f", endless)))
+
+
+def test_half_a_character_is_shown_as_none(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(
+        json.dumps([JOB | {"jobid": "\ud800", "user": "a\udfffb"}, JOB | {"status": "\ud801"}])
+    )
+    trace = open_trace(tmp_path / "log")
+    assert [(job.id, job.user) for job in trace.jobs] == [("unknown", "a b")]
+    assert "\n".join(trace.notes()).encode()
 
 
 def test_numbers_of_any_length_are_texts() -> None:

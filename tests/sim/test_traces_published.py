@@ -46,9 +46,9 @@ job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,du
 def test_helios() -> None:
     jobs, reading = read(read_helios, {"cluster_log.csv": HELIOS})
     at = parse_time("2020-06-09T18:41:01Z")
-    assert jobs["1425511"] == TraceJob("1425511", at, 36848 * SECOND, 1, "vcJkd", "uXBbc", End.COMPLETED)
+    assert jobs["1425511"] == TraceJob("1425511", at, 36848 * SECOND, 1, "vcJkd", "uXBbc", End.COMPLETED, waited=0)
     assert jobs["1425512"] == TraceJob(
-        "1425512", at + 26 * SECOND, 249 * SECOND, 4, "vchbv", "uVMrF", End.FAILED, exit_code=1
+        "1425512", at + 26 * SECOND, 249 * SECOND, 4, "vchbv", "uVMrF", End.FAILED, 1, waited=0
     )
     assert {name[-2:]: (job.end, job.runtime) for name, job in list(jobs.items())[2:]} == {
         "15": (End.TIMEOUT, 14 * DAY),
@@ -94,7 +94,15 @@ def test_acme_has_zones_and_kalos_counts_the_wait_into_durations() -> None:
     jobs, reading = read(read_acme, {"trace_seren.csv": SEREN, "trace_kalos.csv": KALOS})
     assert list(jobs.values()) == [
         TraceJob(
-            "5778432", parse_time("2023-02-28T16:18:22Z"), 117 * SECOND, 8, "u5907", "u5907", End.FAILED, exit_code=1
+            "5778432",
+            parse_time("2023-02-28T16:18:22Z"),
+            117 * SECOND,
+            8,
+            "u5907",
+            "u5907",
+            End.FAILED,
+            1,
+            waited=32 * SECOND,
         ),
         TraceJob(
             "dlctk696s0jbvitv",
@@ -105,9 +113,17 @@ def test_acme_has_zones_and_kalos_counts_the_wait_into_durations() -> None:
             "uf794",
             End.FAILED,
             exit_code=1,
+            waited=10 * SECOND,
         ),
         TraceJob(
-            "dlc1t2ypl09b8qtp", parse_time("2023-05-17T11:28:42Z"), 70 * SECOND, 64, "uf794", "uf794", End.CANCELLED
+            "dlc1t2ypl09b8qtp",
+            parse_time("2023-05-17T11:28:42Z"),
+            70 * SECOND,
+            64,
+            "uf794",
+            "uf794",
+            End.CANCELLED,
+            waited=12 * SECOND,
         ),
     ]
     assert reading.left_out == {"no GPUs": 1, "never ran": 1}
@@ -130,9 +146,18 @@ openb-pod-0008,20000,65536,1,1000,,LS,Running,2759674,,2759676
 def test_pai_2023_rounds_shared_gpus_up() -> None:
     jobs, reading = read(read_pai2023, {"openb_pod_list_default.csv": PODS})
     assert list(jobs.values()) == [
-        TraceJob("openb-pod-0001", 427_061 * SECOND, 12_475_899 * SECOND, 1, "LS", "LS", End.CANCELLED),
-        TraceJob("openb-pod-0017", 9_437_497 * SECOND, 1_332_357 * SECOND, 8, "Burstable", "Burstable", End.COMPLETED),
-        TraceJob("openb-pod-0035", 9_967_058 * SECOND, 1512 * SECOND, 1, "LS", "LS", End.FAILED, exit_code=1),
+        TraceJob("openb-pod-0001", 427_061 * SECOND, 12_475_899 * SECOND, 1, "LS", "LS", End.CANCELLED, waited=0),
+        TraceJob(
+            "openb-pod-0017",
+            9_437_497 * SECOND,
+            1_332_357 * SECOND,
+            8,
+            "Burstable",
+            "Burstable",
+            End.COMPLETED,
+            waited=0,
+        ),
+        TraceJob("openb-pod-0035", 9_967_058 * SECOND, 1512 * SECOND, 1, "LS", "LS", End.FAILED, 1, waited=5 * SECOND),
     ]
     assert not reading.dated
     assert reading.left_out == {"never ran": 1, "no GPUs": 1, "no end is known": 1}
@@ -179,9 +204,11 @@ def test_pai_2020_joins_its_tables() -> None:
     zone = 8 * HOUR
     assert jobs == {
         # 4 x 2 GPUs, from the first start to the last end of its workers
-        "whole": TraceJob("whole", DAY + zone, 2420 * SECOND, 8, "ann", "ann", End.COMPLETED),
+        "whole": TraceJob("whole", DAY + zone, 2420 * SECOND, 8, "ann", "ann", End.COMPLETED, waited=80 * SECOND),
         # 3 x 1/2 + 1/4, from the tasks' own times
-        "parts": TraceJob("parts", DAY + 100 * SECOND + zone, 1400 * SECOND, 2, "bob", "bob", End.FAILED, exit_code=1),
+        "parts": TraceJob(
+            "parts", DAY + 100 * SECOND + zone, 1400 * SECOND, 2, "bob", "bob", End.FAILED, 1, waited=100 * SECOND
+        ),
     }
     assert reading.dated
     assert reading.left_out == {

@@ -103,7 +103,8 @@ def test_it_makes_of_the_log_what_the_reader_of_its_own_columns_makes() -> None:
     found, reading = read([HEADER, *report()])
     assert len(found) == 2401
     for ours, theirs in zip(found, jobs, strict=True):
-        assert ours == theirs
+        assert replace(ours, waited=theirs.waited) == theirs
+        assert ours.waited in (None, theirs.waited)
     assert (reading.rows, reading.kept, reading.dated) == (counted.rows, counted.kept, counted.dated)
     assert reading.left_out == counted.left_out
     assert reading.oddities == counted.oddities
@@ -116,7 +117,9 @@ def test_opened_as_a_report_it_is_the_same_trace(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress("\n".join([HEADER, *report(), ""]).encode()))
     ours, theirs = open_trace(path), open_trace(LOG)
     assert ours.reading.format == "sacct"
-    assert (ours.jobs, ours.origin, ours.span, ours.gpus) == (theirs.jobs, theirs.origin, theirs.span, theirs.gpus)
+    assert [job.id for job in ours.jobs] == [job.id for job in theirs.jobs]
+    assert (ours.origin, ours.span, ours.gpus) == (theirs.origin, theirs.span, theirs.gpus)
+    assert ours.supply == theirs.supply
     assert (ours.budgets, ours.paths) == (theirs.budgets, theirs.paths)
 
 

@@ -62,6 +62,7 @@ def logged(fields: dict[str, str], team: str, reading: Reading) -> TraceJob:
         fields["user"] or "unknown",
         end,
         1 if end is End.FAILED else 0,
+        waited=started - submitted,
     )
     if told is not None and abs(lasted - told) > SECOND:
         reading.oddities[OTHER_DURATION] += 1

@@ -68,15 +68,14 @@ class _Text:
 
     def element(self) -> tuple[int, object]:
         self.next()
-        line, size = self._line, _CHUNK
-        while True:
+        line, size, why = self._line, _CHUNK, "it goes on and on"
+        while len(self._text) - self._at <= _LARGEST:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
             except JSONDecodeError as error:
-                if len(self._text) - self._at > _LARGEST:
-                    raise self.broken(f"{error.msg}, or an element is too large") from None
+                why = error.msg
                 if not self._more(size):
-                    raise self.broken(f"it ends too early, or is broken: {error.msg}") from None
+                    raise self.broken(f"it ends too early, or is broken: {why}") from None
             except RecursionError:
                 raise self.broken("an element is nested too deeply") from None
             else:
@@ -84,6 +83,7 @@ class _Text:
                     self._skip_to(end)
                     return line, value
             size *= 2  # so that decoding again costs no more than once did
+        raise self.broken(f"an element is broken, or too large: {why}")
 
     def broken(self, why: str) -> TraceError:
         return TraceError(f"{self._source.name} line {self._line}: {why}")

@@ -227,10 +227,11 @@ def _whole(name: str, job: _Job, oddities: Counter[str]) -> TraceJob:
         raise LeftOut(NO_END)
     runtime = ran(between(min(starts), ended, ("start", "end")), end)
     user = job.user or "unknown"
-    submitted = (job.submitted or min(starts)) + _ZONE
+    submitted = job.submitted or min(starts)
     code = 1 if end is End.FAILED else 0
     if hundredths % _WHOLE:
         oddities[IN_PARTS] += 1
     if not all(task.first for task in tasks):
         oddities[_NO_INSTANCES] += 1
-    return TraceJob(name, submitted, runtime, gpus, user, user, end, code)
+    waited = min(starts) - job.submitted if job.submitted else None
+    return TraceJob(name, submitted + _ZONE, runtime, gpus, user, user, end, code, waited=waited)

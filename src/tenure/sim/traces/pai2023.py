@@ -62,7 +62,7 @@ def _job(fields: dict[str, str], reading: Reading) -> TraceJob:
     lasted = between(started, moment(fields["deletion_time"], "deletion_time"), ("scheduled_time", "deletion_time"))
     end, team = _ENDS[phase], fields["qos"] or "none"
     code = 1 if end is End.FAILED else 0
-    job = TraceJob(fields["name"], submitted, ran(lasted, end), gpus, team, team, end, code)
+    job = TraceJob(fields["name"], submitted, ran(lasted, end), gpus, team, team, end, code, waited=started - submitted)
     if milli < _WHOLE:
         reading.oddities[IN_PARTS] += 1
     return job

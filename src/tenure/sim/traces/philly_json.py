@@ -72,6 +72,7 @@ def _job(entry: object, reading: Reading) -> TraceJob:
         _text(entry, "user") or "unknown",
         end,
         1 if end is End.FAILED else 0,
+        waited=None if (began := _time(attempts[0], "start_time")) is None else began - submitted,
     )
     for oddity, seen in (
         (_AGAIN, len(lengths) > 1),

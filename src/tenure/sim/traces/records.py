@@ -60,8 +60,8 @@ class End(StrEnum):
 @dataclass(frozen=True, slots=True)
 class TraceJob:
     """One job of a trace. ``submitted``: ms from the trace's start. ``runtime``: what it ran, ms. ``timeout``: the
-    limit it was submitted with, ms, or None. ``synthetic``: added, and not in the trace. ``waited``: ms from its (first)
-    submission to its (first) start where the trace tells both, else None; below 0 where its clocks disagree.
+    limit it was submitted with, ms, or None. ``synthetic``: added, and not in the trace. ``waited``: ms from its
+    first submission to its first start where the trace tells both, else None; below 0 where its clocks disagree.
     """
 
     id: str
