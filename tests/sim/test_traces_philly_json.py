@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,19 @@ def test_an_element_without_an_end_is_given_up(start: str, why: str) -> None:
     )
     with pytest.raises(TraceError, match=f"f line 1: an element is broken, or too large: {why}"):
         list(elements(Source.of("f", endless)))
+
+
+@pytest.mark.parametrize("indent", [None, 4])
+def test_memory_does_not_grow_with_the_file(indent: int | None) -> None:
+    entry = json.dumps(JOB, indent=indent)
+    pieces = itertools.chain(["["], itertools.repeat(entry + ",\n", 5_000), [entry, "]"])
+    jobs = read_philly_json([Source.of("f", pieces)], Reading())
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in jobs) == 5_001
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000 < 5_000 * len(entry)
+    finally:
+        tracemalloc.stop()
 
 
 def test_half_a_character_is_shown_as_none(tmp_path: Path) -> None:
