@@ -9,6 +9,7 @@ import tarfile
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from io import BufferedReader, TextIOWrapper
 from itertools import chain, islice
 from pathlib import Path
@@ -97,10 +98,8 @@ def _decompressed(path: Path) -> IO[bytes]:
 
 
 class _Text(TextIOWrapper):
-    def __next__(self) -> str:  # type: ignore[override]
-        if not (line := self.readline(_LONGEST)):
-            raise StopIteration
-        return line
+    def __iter__(self) -> Iterator[str]:  # type: ignore[override]
+        return iter(partial(self.readline, _LONGEST), "")
 
 
 def _text(raw: IO[bytes]) -> TextIOWrapper:
