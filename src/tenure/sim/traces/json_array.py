@@ -18,6 +18,8 @@ _CHUNK = 1 << 16
 _LARGEST = 1 << 24
 """Characters of an element. Philly's largest have some thousand."""
 _SPACE = re.compile(r"[ \t\r\n]*")
+_NUMBER = ("", *"0123456789.eE+-")
+"""What follows a number that may go on where more is read."""
 _DECODER = JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 
 
@@ -79,7 +81,7 @@ class _Text:
             except RecursionError:
                 raise self.broken("an element is nested too deeply") from None
             else:
-                if end < len(self._text) or not self._more(size):  # a number may go on
+                if self._text[end : end + 1] not in _NUMBER or not self._more(size):
                     self._skip_to(end)
                     return line, value
             size *= 2  # so that decoding again costs no more than once did
@@ -93,12 +95,13 @@ class _Text:
         self._at = end
 
     def _more(self, size: int) -> bool:
-        """Read some characters more, and forget what is behind. False at the end."""
+        """Read some characters more, and forget what is behind. False, and nothing changed, at the end."""
         parts, length = [self._text[self._at :]], 0
         for line in self._source.lines:
             parts.append(line)
             length += len(line)
             if length >= size:
                 break
-        self._text, self._at = "".join(parts), 0
+        if length:
+            self._text, self._at = "".join(parts), 0
         return length > 0
