@@ -20,6 +20,7 @@ from tenure.cli.simulation.folders import check_folder, ready_folder
 from tenure.cli.simulation.options import RunOptions, days_ms
 from tenure.cli.simulation.running import timed
 from tenure.sim.months import month_of
+from tenure.sim.traces import READERS
 
 ASKED = (
     "policy seed gpus days jobs events wall_s m1_delivered m1_strict m1_worst m1_worst_week m3_delivered budgets_at_95 "
@@ -386,6 +387,12 @@ def test_the_shell_completes_policies_settings_and_formats() -> None:
     assert completion.settings("cap_") == ["cap_percent=", "cap_least="]
     assert completion.mixes("sat") == ["saturated"]
     assert completion.formats("s") == ["sacct", "supercloud", "swf"]
+    assert completion.formats("p") == ["pai-2020", "pai-2023", "philly", "philly-json"]
+
+
+def test_the_formats_of_traces_are_told() -> None:
+    told = one_line(simulate("trace", "--help").stdout)
+    assert all(name in told for name in READERS)
 
 
 def test_the_shell_completes_tricks() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tenure.core.model import DAY, HOUR, MINUTE, SECOND
-from tenure.sim.traces import Trace, TraceError, TraceOptions, Window, open_trace
+from tenure.sim.traces import READERS, Trace, TraceError, TraceOptions, Window, open_trace
 from tenure.sim.traces.files import Source, open_sources
 from tenure.units import parse_time
 
@@ -28,7 +28,35 @@ SUPERCLOUD = (
     "id_job,id_user,exit_code,state,timelimit,time_submit,time_start,time_end,tres_alloc,tres_req\n"
     '1.0,2.0,0,3,60,1612560915,1612560915,1612561378,"1002=1","1002=1"\n'
 )
-TEXTS = {"itp": ITP, "philly": PHILLY, "sacct": SACCT, "swf": SWF, "supercloud": SUPERCLOUD}
+HELIOS = (
+    "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
+    "1,u,v,1,1,1,COMPLETED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-10 04:55:09,36848,0\n"
+)
+ACME = (
+    "job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time\n"
+    "1,u,1,8,128,SFT,FAILED,2023-03-01 00:18:22+08:00,2023-03-01 00:18:54+08:00,2023-03-01 00:20:51+08:00,117,32,936\n"
+)
+PODS = (
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+    "openb-pod-0001,6000,12288,1,460,,LS,Running,427061,12902960,427061\n"
+)
+PHILLY_JSON = """[
+  {"status": "Pass", "vc": "v", "jobid": "a", "submitted_time": "2017-10-07 01:11:39", "user": "u", "attempts": [
+    {"start_time": "2017-10-07 01:12:09", "end_time": "2017-10-07 01:13:23", "detail": [{"ip": "m", "gpus": ["gpu0"]}]}
+  ]}
+]
+"""
+TEXTS = {
+    "acme": ACME,
+    "helios": HELIOS,
+    "itp": ITP,
+    "pai-2023": PODS,
+    "philly": PHILLY,
+    "philly-json": PHILLY_JSON,
+    "sacct": SACCT,
+    "swf": SWF,
+    "supercloud": SUPERCLOUD,
+}
 
 
 def tar(path: Path, files: dict[str, str]) -> Path:
@@ -46,6 +74,7 @@ def test_the_format_is_told_by_the_header(tmp_path: Path, format: str) -> None:
     path.write_text(TEXTS[format])
     assert open_trace(path).reading.format == format
     assert open_trace(path, format).jobs == open_trace(path).jobs
+    assert TEXTS.keys() == READERS.keys() - {"pai-2020"}  # which has names of files for that
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, bz2.compress, bytes])
@@ -80,9 +109,9 @@ def test_what_it_saw_and_what_is_known(tmp_path: Path) -> None:
     path.write_text("time;gpus\n1;2\n")
     with pytest.raises(TraceError) as caught:
         open_trace(path)
-    for part in ("x.csv starts with 'time;gpus'", "itp (", "philly (", "sacct (", "supercloud (", "swf ("):
+    for part in ("x.csv starts with 'time;gpus'", *(f"{format} (" for format in READERS)):
         assert part in str(caught.value)
-    with pytest.raises(TraceError, match="there is no trace format 'slurm'; there are: itp, philly, sacct"):
+    with pytest.raises(TraceError, match="there is no trace format 'slurm'; there are: acme, helios, itp, pai-2020, "):
         open_trace(path, "slurm")
     with pytest.raises(TraceError, match="no column timestamp"):
         open_trace(path, "philly")

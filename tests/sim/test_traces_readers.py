@@ -143,6 +143,7 @@ def test_supercloud_reads_numbers_of_the_accounting_table() -> None:
         End.COMPLETED,
         0,
         24 * HOUR,
+        waited=5 * SECOND,
     )
     assert [(job.end, job.exit_code, job.timeout, job.gpus) for job in jobs[1:]] == [
         (End.FAILED, 130, None, 1),
@@ -175,9 +176,9 @@ def test_swf_by_its_definition() -> None:
     jobs, reading = read(read_swf, ("log.swf", SWF))
     zero = parse_time("2003-01-01T00:00:00Z")
     assert jobs == [
-        TraceJob("1", zero, HOUR, 4, "group2", "user3", End.COMPLETED, 0, 2 * HOUR),
+        TraceJob("1", zero, HOUR, 4, "group2", "user3", End.COMPLETED, 0, 2 * HOUR, waited=10 * SECOND),
         TraceJob("2", zero + MINUTE, SECOND, 16, "queue5", "queue5", End.FAILED, 1, None),
-        TraceJob("7", zero + 65 * SECOND, HOUR, 4, "all", "user3", End.CANCELLED, 0, None),
+        TraceJob("7", zero + 65 * SECOND, HOUR, 4, "all", "user3", End.CANCELLED, 0, None, waited=5 * SECOND),
     ]
     assert reading.dated
     assert reading.left_out == {

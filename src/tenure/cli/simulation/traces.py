@@ -38,7 +38,8 @@ def trace(
         typer.Option(
             "--format",
             metavar="NAME",
-            help="itp, philly, sacct, supercloud or swf [by its header].",
+            help="acme, helios, itp, pai-2020, pai-2023, philly, philly-json, sacct, supercloud or swf [by its "
+            "header or name].",
             autocompletion=completion.formats,
         ),
     ] = None,

@@ -9,6 +9,7 @@ import tarfile
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from io import BufferedReader, TextIOWrapper
 from itertools import chain, islice
 from pathlib import Path
@@ -21,10 +22,13 @@ _PEEK = 60
 """Lines that ``Source.head`` looks at: SWF files start with a few dozen comments."""
 _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
 
+_LONGEST = 1 << 20
+"""Characters of a line; longer ones come in pieces, so that a file without line breaks need not fit into memory."""
+
 
 @dataclass(slots=True)
 class Source:
-    """One file of a trace. Its lines can be read once."""
+    """One file of a trace. Its lines can be read once; a line of more than a million characters comes in pieces."""
 
     name: str
     lines: Iterator[str]
@@ -35,7 +39,11 @@ class Source:
 
     def head(self) -> list[str]:
         """The first lines; reading still starts at the first one."""
-        first = list(islice(self.lines, _PEEK))
+        first: list[str] = []
+        for line in islice(self.lines, _PEEK):
+            first.append(line)
+            if len(line) >= _LONGEST:
+                break
         self.lines = chain(first, self.lines)
         return first
 
@@ -89,8 +97,13 @@ def _decompressed(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
+class _Text(TextIOWrapper):
+    def __iter__(self) -> Iterator[str]:  # type: ignore[override]
+        return iter(partial(self.readline, _LONGEST), "")
+
+
 def _text(raw: IO[bytes]) -> TextIOWrapper:
-    return TextIOWrapper(cast(BufferedReader, raw), encoding="utf-8-sig", errors="replace")
+    return _Text(cast(BufferedReader, raw), encoding="utf-8-sig", errors="replace")
 
 
 def _guarded(lines: Iterable[str], path: Path) -> Iterator[str]:

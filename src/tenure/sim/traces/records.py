@@ -60,7 +60,8 @@ class End(StrEnum):
 @dataclass(frozen=True, slots=True)
 class TraceJob:
     """One job of a trace. ``submitted``: ms from the trace's start. ``runtime``: what it ran, ms. ``timeout``: the
-    limit it was submitted with, ms, or None. ``synthetic``: added, and not in the trace.
+    limit it was submitted with, ms, or None. ``synthetic``: added, and not in the trace. ``waited``: ms from its
+    first submission to its first start where the trace tells both, else None; below 0 where its clocks disagree.
     """
 
     id: str
@@ -73,6 +74,7 @@ class TraceJob:
     exit_code: int = 0
     timeout: int | None = None
     synthetic: bool = False
+    waited: int | None = None
 
     def sooner(self, ms: int) -> TraceJob:
         """The same job, submitted ``ms`` earlier. (``dataclasses.replace`` takes three times as long.)"""
@@ -87,6 +89,7 @@ class TraceJob:
             self.exit_code,
             self.timeout,
             self.synthetic,
+            self.waited,
         )
 
     @property

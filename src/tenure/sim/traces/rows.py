@@ -20,6 +20,8 @@ MAX_GPUS = 1_000_000
 NEVER_RAN = "never ran"
 NO_GPUS = "no GPUs"
 UNASKED = "no GPUs were asked for, but some allocated: taken as asked for"
+IN_PARTS = "GPUs in parts: rounded up to whole ones"
+NO_END = "no end is known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,17 @@ def csv_rows(source: Source, needed: Iterable[str]) -> Iterator[Row]:
         cells = _cells(line)
         fields = dict(zip(header, cells, strict=True)) if cells is not None and len(cells) == len(header) else None
         yield Row(number, line, fields)
+
+
+def bare_rows(source: Source, columns: tuple[str, ...]) -> Iterator[Row]:
+    """The rows of a file without a header; one that repeats the names of the columns is taken for that, and is none."""
+    for number, line in enumerate(source.lines, 1):
+        if line.strip("\r\n"):
+            cells = _cells(line)
+            if cells is None or len(cells) != len(columns):
+                yield Row(number, line, None)
+            elif tuple(cells) != columns:
+                yield Row(number, line, dict(zip(columns, cells, strict=True)))
 
 
 def _cells(line: str) -> list[str] | None:
@@ -116,6 +129,15 @@ def date(text: str, what: str) -> int:
     if not 0 <= seconds <= MAX_TIME:
         raise BadRow(f"{what} is out of range", text[:40])
     return seconds * SECOND
+
+
+def between(started: int, ended: int, names: tuple[str, str]) -> int:
+    """From one time to the other, ms. ``names``: what they are called. Raises BadRow when that is no runtime."""
+    if ended < started:
+        raise BadRow(f"{names[1]} is before {names[0]}")
+    if ended - started > MAX_SECONDS * SECOND:
+        raise BadRow("runtime is out of range", f"{names[0]} to {names[1]}")
+    return ended - started
 
 
 def gpus_of(value: int) -> int:

@@ -52,9 +52,10 @@ def _job(fields: dict[str, str], reading: Reading) -> TraceJob:
         raise BadRow("time_end is before time_start" if ended < started else "runtime is out of range")
     limit = fields["timelimit"]
     user = f"user-{fields['id_user'].partition('.')[0]}"
+    submitted = moment(fields["time_submit"], "time_submit")
     job = TraceJob(
         fields["id_job"].partition(".")[0],
-        moment(fields["time_submit"], "time_submit"),
+        submitted,
         ran(ended - started, end),
         gpus,
         user,
@@ -62,6 +63,7 @@ def _job(fields: dict[str, str], reading: Reading) -> TraceJob:
         end,
         _exit_code(count(fields["exit_code"], "exit_code", 2**32), end),
         None if limit in _NO_LIMIT else count(limit, "timelimit", MAX_SECONDS // 60) * MINUTE or None,
+        waited=started - submitted,
     )
     reading.oddities[UNASKED] += not asked
     return job

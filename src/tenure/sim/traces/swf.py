@@ -101,7 +101,16 @@ def _job(fields: dict[str, str], start: int) -> TraceJob:
         end,
         1 if end is End.FAILED else 0,
         None if limit == _UNKNOWN else length(limit, "requested time") or None,
+        waited=_waited(fields["wait time"]),
     )
+
+
+def _waited(text: str) -> int | None:
+    """A wait in ms; None where it is unknown or no number: no replay needs it, so a row is not bad for that."""
+    try:
+        return length(text, "wait time")
+    except BadRow:
+        return None
 
 
 def _known(fields: dict[str, str], name: str) -> int | None:

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from tenure.core.model import DAY, Budget
-from tenure.sim.traces import itp, philly, sacct, supercloud, swf
+from tenure.sim.traces import acme, helios, itp, pai2020, pai2023, philly, philly_json, sacct, supercloud, swf
 from tenure.sim.traces.budgets import team_budgets
 from tenure.sim.traces.figures import Figures, Supply, describe
 from tenure.sim.traces.files import Source, holds_files, open_sources
@@ -20,15 +20,29 @@ from tenure.sim.traces.workload import TraceWorkload
 Reader = Callable[[Iterable[Source], Reading], Iterator[TraceJob]]
 
 READERS: dict[str, Reader] = {
+    "acme": acme.read_acme,
+    "helios": helios.read_helios,
     "itp": itp.read_itp,
+    "pai-2020": pai2020.read_pai2020,
+    "pai-2023": pai2023.read_pai2023,
     "philly": philly.read_philly,
+    "philly-json": philly_json.read_philly_json,
     "sacct": sacct.read_sacct,
     "supercloud": supercloud.read_supercloud,
     "swf": swf.read_swf,
 }
-_TABLES = {"itp": itp.COLUMNS, "philly": philly.COLUMNS, "supercloud": supercloud.COLUMNS}
+_TABLES = {
+    "acme": acme.COLUMNS,
+    "helios": helios.COLUMNS,
+    "itp": itp.COLUMNS,
+    "pai-2023": pai2023.COLUMNS,
+    "philly": philly.COLUMNS,
+    "supercloud": supercloud.COLUMNS,
+}
 KNOWN = (
     *(f"{name} (a CSV file with the columns {', '.join(columns)})" for name, columns in _TABLES.items()),
+    f"pai-2020 (CSV files without a header: {', '.join(pai2020.TABLES)})",
+    "philly-json (cluster_job_log: one array in JSON)",
     "sacct (what sacct --parsable2 prints, with its header line)",
     "swf (Standard Workload Format: 18 numbers a line, comments after ;)",
 )
@@ -141,6 +155,10 @@ def _detected(source: Source) -> tuple[str | None, str]:
     """The format, or None, and the first line that says something."""
     lines = [line.strip() for line in source.head() if line.strip()]
     first = lines[0] if lines else ""
+    if pai2020.table_of(source):
+        return "pai-2020", first
+    if first.startswith("[") and any(f'"{key}"' in line for line in lines for key in philly_json.KEYS):
+        return "philly-json", first
     columns = {name.strip().strip('"') for name in first.split(",")}
     for name, needed in _TABLES.items():
         if columns >= set(needed):
