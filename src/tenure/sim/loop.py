@@ -180,7 +180,7 @@ class Simulation:
                 self._break(what, at)
 
     def _submit(self, submit: Submit, at: int) -> None:
-        work = submit.work
+        work = self.claims.signed(submit.work)
         spec = within_limits(self.state, self.claims.spec(at, work))
         try:
             if at >= self._admit_from:

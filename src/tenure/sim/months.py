@@ -7,8 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from tenure.core.model import DAY
+from tenure.sim.behaviour import Behaviour
 from tenure.sim.claims import claims_for
-from tenure.sim.researchers import TRICKS, Lab, Machines, Researchers, presets
+from tenure.sim.insisting import insisting, settled_for
+from tenure.sim.researchers import Lab, Machines, Researchers, presets
 from tenure.sim.researchers.gaming import names_of
 from tenure.sim.researchers.people import places
 from tenure.sim.setup import START, Setup, make_cluster
@@ -35,32 +37,31 @@ def researchers(lab: Lab, seed: int) -> Workload:
     return Researchers(replace(lab, seed=seed))
 
 
-def gamed(setup: Setup, trick: str, share: float) -> Setup:
-    """A month in which this share of its people does ``trick``. Raises KeyError for an unknown one, ValueError where it
-    cannot be done.
-    """
+def behaving(setup: Setup, behaviour: Behaviour) -> Setup:
+    """A month whose people behave so. Raises KeyError for an unknown trick, ValueError where it cannot be done."""
     lab = lab_of(setup)
-    TRICKS[trick](lab, share)  # raises now, not when the run begins
-    return replace(setup, workload=partial(gaming, lab, trick, share))
+    behaviour.workload(lab)  # raises now, not when the run begins
+    claims = settled_for if behaviour.settled else setup.claims
+    return replace(setup, workload=partial(behave, lab, behaviour), claims=partial(insisting, claims))
+
+
+def behave(lab: Lab, behaviour: Behaviour, seed: int) -> Workload:
+    """The people of ``lab``, with this seed, who behave so."""
+    return behaviour.workload(replace(lab, seed=seed))
 
 
 def lab_of(setup: Setup) -> Lab:
-    """The lab of a month that nobody games. Raises TypeError for other setups."""
+    """The lab of a month in which everybody is honest. Raises TypeError for other setups."""
     workload = setup.workload(setup.seed)
     if not isinstance(workload, Researchers):
         raise TypeError(f"{setup.title}: there are no synthetic people in it")
     return workload.lab
 
 
-def gaming(lab: Lab, trick: str, share: float, seed: int) -> Workload:
-    """The people of ``lab``, with this seed, some of whom do ``trick``."""
-    return TRICKS[trick](replace(lab, seed=seed), share)
-
-
-def who_games(setup: Setup, trick: str, share: float, seed: int) -> str:
-    """A note that names them."""
-    names = names_of(replace(lab_of(setup), seed=seed), share)
-    return f"seed {seed}: {trick} is done by {', '.join(names) or 'nobody'}"
+def who_does_what(setup: Setup, behaviour: Behaviour, seed: int) -> list[str]:
+    """Notes that name those who do each trick, at the beginning where they learn."""
+    names = names_of(replace(lab_of(setup), seed=seed), behaviour.shares)
+    return [f"seed {seed}: {trick} is done by {', '.join(people) or 'nobody'}" for trick, people in names.items()]
 
 
 def trace_of(trace: Trace, duration: int | None = None) -> Setup:

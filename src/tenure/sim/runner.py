@@ -25,6 +25,7 @@ from typing import Any
 from tenure.reports import metrics, tables
 from tenure.sim.loop import Simulation
 from tenure.sim.setup import Setup
+from tenure.sim.work import Telling
 
 Summary = dict[str, Any]
 
@@ -65,10 +66,13 @@ def execute(order: Order, tick: Callable[[Tick], bool]) -> Summary:
         last = now
         return tick(Tick(order.number, at, jobs))
 
-    run = Simulation(order.setup).run(progress)
+    simulation = Simulation(order.setup)
+    run = simulation.run(progress)
     run.wall_s = round(time.perf_counter() - began, 3)
     run.peak_mib = _peak_mib()
     summary = metrics.summary(run)
+    if isinstance(simulation.workload, Telling):
+        summary |= simulation.workload.figures(run)
     if order.folder is not None:
         tables.write_run(run, order.folder)
         if order.finish is not None:

@@ -8,9 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from tenure.core.model import MINUTE, SECOND, HostState, JobSpec
+from tenure.reports.records import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Insists:
+    """What somebody claims whatever their work needs; what each is worth is the policy's. Durations ms.
+
+    ``min_runtime``: the contract, None for the one that it needs. ``highest``: the highest priority. ``stays``: never
+    to be preempted: protected where that can be claimed, and not to be run again. ``limit``: the time limit, where
+    limits decide who fits in; None for the usual one.
+    """
+
+    min_runtime: int | None = None
+    highest: bool = False
+    stays: bool = False
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +39,7 @@ class Work:
     with ``exit_code``. ``checkpoint_every``: between periodic checkpoints, 0 for none. ``save_time``: what saving one
     takes, so a resumable job loses nothing when it is warned at least that long before it is killed. ``startup``: from
     GPUs assigned to all replicas running. ``restart_cost``: what each attempt but the first repeats or reloads.
+    ``insists``: what its owner claims instead of what it needs, if anything.
     """
 
     spec: JobSpec
@@ -34,6 +51,7 @@ class Work:
     save_time: int = 30 * SECOND
     startup: int = 20 * SECOND
     restart_cost: int = 5 * MINUTE
+    insists: Insists | None = None
 
     @property
     def funded(self) -> bool:
@@ -104,8 +122,19 @@ class Workload(Protocol):
         """It is over; ``state`` is the final state's name (``succeeded``, ``failed``, ``cancelled``, ...)."""
 
 
+@runtime_checkable
+class Telling(Protocol):
+    """A workload that knows more of its people than the tables of a run."""
+
+    def figures(self, run: Run) -> dict[str, Any]:
+        """What its summary says beside the metrics, when the run is over."""
+
+
 class Claims(Protocol):
     """What people claim for their work under a policy: priorities, protection. Under Tenure: what they signed."""
+
+    def signed(self, work: Work) -> Work:
+        """The work with the contract that its owner signs under the policy: usually as it is."""
 
     def spec(self, at: int, work: Work) -> JobSpec: ...
 
@@ -126,6 +155,9 @@ class AsSigned:
     def under(cls, policy: str, seed: int) -> AsSigned:
         """Under any policy."""
         return cls()
+
+    def signed(self, work: Work) -> Work:
+        return work
 
     def spec(self, at: int, work: Work) -> JobSpec:
         return work.spec

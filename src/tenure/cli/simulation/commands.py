@@ -14,9 +14,9 @@ from tenure.cli.context import ConfigOption, config_path, print_json
 from tenure.cli.errors import CliError, Exit
 from tenure.cli.options import takes
 from tenure.cli.simulation import completion
+from tenure.cli.simulation.behaving import LOOK_EVERY, Behaving
 from tenure.cli.simulation.drawing import draw
 from tenure.cli.simulation.folders import read_summaries, run_folders
-from tenure.cli.simulation.gaming import Game
 from tenure.cli.simulation.group import SimulateGroup
 from tenure.cli.simulation.options import RunOptions, check_sizes, days_ms, numbers, unusual
 from tenure.cli.simulation.running import go, timed
@@ -62,13 +62,19 @@ def month(
     people: Annotated[
         int, typer.Option(metavar="N", help="Researchers, in 15 budgets of 4 programs.", min=1)
     ] = _PEOPLE,
-    trick: Annotated[
+    behave: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Some people game, like split.", autocompletion=completion.tricks, show_default=False
+            metavar="NAME[=SHARE][,...]",
+            help="What parts of the people do, like squat=10%,high=20%; adaptive: all of them learn what pays.",
+            autocompletion=completion.behaviours,
+            show_default=False,
         ),
     ] = None,
-    trick_share: Annotated[str, typer.Option(metavar="SHARE", help="How many of them.")] = "10%",
+    look_every: Annotated[str, typer.Option(metavar="TIME", help="How often adaptive people look.")] = LOOK_EVERY,
+    reap_idle: Annotated[
+        str, typer.Option(metavar="TIME", help="End jobs whose GPUs are idle for so long; 0: never.")
+    ] = "0",
 ) -> None:
     """A month of synthetic researchers, who work by day, debug in bursts, and answer to waiting."""
     sizes = numbers("gpus", gpus)
@@ -76,8 +82,8 @@ def month(
     others = dict(_cluster(text, per_host) for text in also or ())
     if len(others) < len(also or ()):
         raise CliError(f"cluster = {', '.join(also or ())}: give each cluster its own name")
-    game = Game.read(trick, trick_share, options.policies())
-    go(options, lambda: _months(options, sizes, others, per_host, days, mix, people, game))
+    behaving = Behaving.read(behave, reap_idle, look_every)
+    go(options, lambda: _months(options, sizes, others, per_host, days, mix, people, behaving))
 
 
 def _cluster(text: str, per_host: int) -> tuple[str, int]:
@@ -97,7 +103,7 @@ def _months(
     days: float,
     mix: str,
     people: int,
-    game: Game | None,
+    behaving: Behaving | None,
 ) -> Iterator[Setup]:
     from tenure.sim.months import MIXES, month_of
 
@@ -114,14 +120,14 @@ def _months(
             raise CliError(f"people = {people}: {error}") from error
         if len(sizes) > 1:
             base = replace(base, settings=(("gpus", str(size)),), varied=("gpus",))
-        more = game.told() if game is not None else []
+        more = behaving.told() if behaving is not None else []
         one = timed(options, base, days_ms(days)).told([*told, *more, *options.told()])
-        yield from options.setups(partial(_played, one, game))
+        yield from options.setups(partial(_played, one, behaving))
 
 
-def _played(base: Setup, game: Game | None, seed: int) -> Setup:
-    """The month of a seed, with somebody's trick or none."""
-    return base if game is None else game.played(base, seed)
+def _played(base: Setup, behaving: Behaving | None, seed: int) -> Setup:
+    """The month of a seed, with what its people do."""
+    return base if behaving is None else behaving.played(base, seed)
 
 
 app.command()(trace)

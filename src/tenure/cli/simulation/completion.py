@@ -23,10 +23,11 @@ def mixes(incomplete: str) -> list[str]:
     return [mix for mix in MIXES if mix.startswith(incomplete)]
 
 
-def tricks(incomplete: str) -> list[str]:
+def behaviours(incomplete: str) -> list[str]:
+    from tenure.cli.simulation.behaving import ADAPTIVE
     from tenure.sim.researchers import TRICKS
 
-    return [trick for trick in TRICKS if trick.startswith(incomplete)]
+    return _last((*TRICKS, ADAPTIVE), incomplete)
 
 
 def settings(incomplete: str) -> list[str]:

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from tenure.core.model import GPU, MINUTE
 from tenure.reports.records import JobRow
 from tenure.sim.researchers.contracts import QUARTER
-from tenure.sim.researchers.gaming import INSIDE, Gaming
-from tenure.sim.researchers.lab import Lab
-from tenure.sim.work import Action, Cancel, Submit, Wake, Work
+from tenure.sim.researchers.gaming import Gaming, Trick
+from tenure.sim.work import Action, Cancel, Insists, Submit, Wake, Work
 
 
 @dataclass(slots=True)
@@ -38,12 +37,11 @@ class Chain:
     """The time that the trick has set for it; 0 for none."""
 
 
-class Chains(Gaming, ABC):
+class Chains(Trick, ABC):
     """What both tricks share. Runs that cannot resume, are short or are not charged are submitted as they are."""
 
-    def __init__(self, lab: Lab, share: float) -> None:
-        super().__init__(lab, share)
-        self.count = 0
+    def __init__(self, home: Gaming) -> None:
+        super().__init__(home)
         self.chains: dict[int, Chain] = {}
         """By the id that their owner knows."""
         self.sent: dict[int, Chain] = {}
@@ -67,8 +65,7 @@ class Chains(Gaming, ABC):
         work = submit.work
         if not (work.funded and work.spec.contract.resumable and work.runtime > QUARTER):
             return (submit,)
-        self.count += 1
-        return self._next(Chain(INSIDE + self.count, submit.token, work), submit.at)
+        return self._next(Chain(self.home.inside(self), submit.token, work), submit.at)
 
     def cancels(self, at: int, inside: int) -> Iterable[Action]:
         chain = self.chains.get(inside)
@@ -82,16 +79,14 @@ class Chains(Gaming, ABC):
         chain.reload = chain.work.restart_cost if chain.links else 0
         work = self.link(chain)
         chain.links += 1
-        token = self.token()
+        token = self.home.token(self)
         self.sent[token] = chain
         return (Submit(at, work, token),)
 
     # ---- the scheduler
 
     def accepted(self, at: int, token: int, job_id: int, work: Work) -> Iterable[Action]:
-        chain = self.sent.pop(token, None)
-        if chain is None:
-            return super().accepted(at, token, job_id, work)
+        chain = self.sent.pop(token)
         chain.job_id = job_id
         self.links[job_id] = chain
         self.idle[job_id] = work.runtime - chain.piece
@@ -101,9 +96,7 @@ class Chains(Gaming, ABC):
         return super().accepted(at, chain.token, chain.id, chain.work)
 
     def refused(self, at: int, token: int, work: Work, why: str) -> Iterable[Action]:
-        chain = self.sent.pop(token, None)
-        if chain is None:
-            return super().refused(at, token, work, why)
+        chain = self.sent.pop(token)
         if chain.links == 1:
             return super().refused(at, chain.token, chain.work, why)
         return self._over(chain, at, "failed")
@@ -111,14 +104,14 @@ class Chains(Gaming, ABC):
     def started(self, at: int, job_id: int, work: Work, waited: int) -> Iterable[Action]:
         chain = self.links.get(job_id)
         if chain is None:
-            return super().started(at, job_id, work, waited) if job_id in self.honest.held else ()
+            return ()
         chain.begun = at
         return [*super().started(at, chain.id, chain.work, waited), *self.begun(chain, at)]
 
     def requeued(self, at: int, job_id: int, work: Work) -> Iterable[Action]:
         chain = self.links.get(job_id)
         if chain is None:
-            return super().requeued(at, job_id, work) if job_id in self.honest.held else ()
+            return ()
         every = work.checkpoint_every
         chain.kept = self.progress(chain, at) // every * every if every else 0
         chain.again, chain.begun = True, None
@@ -126,8 +119,8 @@ class Chains(Gaming, ABC):
 
     def ended(self, at: int, job_id: int, work: Work, state: str) -> Iterable[Action]:
         chain = self.links.pop(job_id, None)
-        if chain is None:  # an honest job, or a link whose chain went on without it
-            return super().ended(at, job_id, work, state) if job_id in self.honest.held else ()
+        if chain is None:  # its chain went on without it
+            return ()
         if state == "succeeded" and not chain.dropped and chain.done + chain.piece < chain.work.runtime:
             return self.go_on(chain, at, chain.piece)
         return self._over(chain, at, state)
@@ -152,6 +145,10 @@ class Chains(Gaming, ABC):
         return max(0, super().useful(row, until) - self.idle.get(row.id, 0) * row.gpus * GPU)
 
 
+LIMITED = Insists(limit=2 * QUARTER)
+"""Where time limits decide who fits in, links name a short one; it has room for a link that has to start again."""
+
+
 class Split(Chains):
     """Every link is as long as a contract of 15 minutes protects: it loads, does its piece, saves and is done."""
 
@@ -166,6 +163,7 @@ class Split(Chains):
             spec=replace(work.spec, contract=contract),
             runtime=chain.reload + chain.piece + (0 if last else work.save_time),
             exit_code=work.exit_code if last else 0,
+            insists=LIMITED,
         )
 
 
@@ -177,7 +175,7 @@ class Renew(Chains):
         return replace(chain.work, runtime=chain.reload + chain.piece)
 
     def begun(self, chain: Chain, at: int) -> Iterable[Action]:
-        chain.timer = self.token()
+        chain.timer = self.home.token(self)
         self.timers[chain.timer] = chain
         return (Wake(at + chain.work.startup + chain.work.spec.contract.min_runtime, chain.timer),)
 

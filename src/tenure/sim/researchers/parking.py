@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from tenure.core.model import DAY, GPU, MINUTE, Contract
 from tenure.reports.records import JobRow
-from tenure.sim.researchers.gaming import INSIDE, Gaming
-from tenure.sim.researchers.lab import Lab
+from tenure.sim.researchers.gaming import Gaming, Trick
 from tenure.sim.work import Action, Cancel, Submit, Wake, Work
 
 FOR_EVER = 3650 * DAY
@@ -44,15 +43,18 @@ class Parked:
     gained: int = 0
 
 
-class Squat(Gaming):
+class Squat(Trick):
     """A charged run goes into a parked job of its size that has nothing to run, else into a new one, which stays.
 
     A parked job has the contract of its first run and resumes for ever. Nobody leaves more GPUs parked with nothing to
-    run than they usually have outstanding.
+    run than they usually have outstanding. ``idling``: percent of the time for which GPUs seem busy that have nothing
+    to run.
     """
 
-    def __init__(self, lab: Lab, share: float) -> None:
-        super().__init__(lab, share)
+    idling = 0
+
+    def __init__(self, home: Gaming) -> None:
+        super().__init__(home)
         self.parked: dict[int, list[Parked]] = {}
         """Person -> what they have."""
         self.jobs: dict[int, Parked] = {}
@@ -60,7 +62,6 @@ class Squat(Gaming):
         self.sent: dict[int, Parked] = {}
         self.errands: dict[int, Errand] = {}
         self.timers: dict[int, Submit | Errand] = {}
-        self.count = 0
 
     # ---- people
 
@@ -82,7 +83,7 @@ class Squat(Gaming):
         return self._finish(due, at, "failed" if due.work.exit_code else "succeeded")
 
     def _at(self, at: int, what: Submit | Errand) -> Wake:
-        token = self.token()
+        token = self.home.token(self)
         if isinstance(what, Errand):
             what.timer = token
         self.timers[token] = what
@@ -97,11 +98,10 @@ class Squat(Gaming):
         if place is None:
             place = Parked(work.owner, work.spec.gpus)
             mine.append(place)
-            token = self.token()
+            token = self.home.token(self)
             self.sent[token] = place
             actions.append(Submit(at, _staying(work), token))
-        self.count += 1
-        errand = Errand(INSIDE + self.count, work, place)
+        errand = Errand(self.home.inside(self), work, place)
         place.errand = self.errands[errand.id] = errand
         actions += super().accepted(at, submit.token, errand.id, work)
         if place.up:
@@ -113,20 +113,39 @@ class Squat(Gaming):
         work = errand.work
         errand.since = at + work.startup + (work.restart_cost if errand.done else 0)
         over = self._at(errand.since + work.runtime - errand.done, errand)
-        return [over, *super().started(at, errand.id, work, waited)]
+        busy = self.home.measured(at, errand.parked.job_id, 100)
+        return [over, *busy, *super().started(at, errand.id, work, waited)]
 
     def _finish(self, errand: Errand, at: int, state: str) -> Iterable[Action]:
         place = errand.parked
         self._interrupt(errand, at)
         place.errand = None
         del self.errands[errand.id]
-        usual = max(LEAST, self.honest.people[place.owner].charged.account.usual)
-        free = sum(one.gpus for one in self.parked[place.owner] if one.errand is None)
         actions: list[Action] = []
-        if free > usual and place.job_id:
-            self.parked[place.owner].remove(place)  # now: nothing may be put into it any more
-            actions.append(Cancel(at, place.job_id))
+        if place.job_id and self._too_many(place.owner):
+            actions.append(self._give_back(place, at))
+        elif place.up:
+            actions += self.home.measured(at, place.job_id, self.idling)
         return [*actions, *super().ended(at, errand.id, errand.work, state)]
+
+    def _too_many(self, owner: int) -> bool:
+        """Whether somebody has more parked than they leave parked."""
+        usual = max(LEAST, self.honest.people[owner].charged.account.usual)
+        stays = self.home.tricks.get(self.home.doing(owner)) is self
+        return not stays or sum(one.gpus for one in self.parked[owner] if one.errand is None) > usual
+
+    def _give_back(self, place: Parked, at: int) -> Cancel:
+        self.parked[place.owner].remove(place)  # now: nothing may be put into it any more
+        return Cancel(at, place.job_id)
+
+    def left(self, at: int, owner: int) -> Iterable[Action]:
+        idle = [one for one in self.parked.get(owner, ()) if one.errand is None and one.job_id]
+        return [self._give_back(place, at) for place in idle]
+
+    def reaped(self, at: int, job_id: int) -> None:
+        place = self.jobs[job_id]
+        if place in self.parked[place.owner]:
+            self.parked[place.owner].remove(place)
 
     @staticmethod
     def _interrupt(errand: Errand, at: int) -> None:
@@ -138,29 +157,25 @@ class Squat(Gaming):
     # ---- the scheduler
 
     def accepted(self, at: int, token: int, job_id: int, work: Work) -> Iterable[Action]:
-        place = self.sent.pop(token, None)
-        if place is None:
-            return super().accepted(at, token, job_id, work)
+        place = self.sent.pop(token)
         place.job_id = job_id
         self.jobs[job_id] = place
         return ()
 
     def refused(self, at: int, token: int, work: Work, why: str) -> Iterable[Action]:
-        place = self.sent.pop(token, None)
-        return super().refused(at, token, work, why) if place is None else self._gone(place, at, "failed")
+        return self._gone(self.sent.pop(token), at, "failed")
 
     def started(self, at: int, job_id: int, work: Work, waited: int) -> Iterable[Action]:
-        place = self.jobs.get(job_id)
-        if place is None:
-            return super().started(at, job_id, work, waited)
+        place = self.jobs[job_id]
         place.up = True
-        return self._go(place.errand, at, waited) if place.errand is not None else ()
+        if place.errand is not None:
+            return self._go(place.errand, at, waited)
+        return self.home.measured(at, job_id, self.idling)
 
     def requeued(self, at: int, job_id: int, work: Work) -> Iterable[Action]:
-        place = self.jobs.get(job_id)
-        if place is None:
-            return super().requeued(at, job_id, work)
+        place = self.jobs[job_id]
         place.up = False
+        self.home.measured(at, job_id, None)
         errand = place.errand
         if errand is None or errand.since is None:
             return ()
@@ -171,8 +186,8 @@ class Squat(Gaming):
         return self._finish(errand, at, "preempted")
 
     def ended(self, at: int, job_id: int, work: Work, state: str) -> Iterable[Action]:
-        place = self.jobs.get(job_id)
-        return super().ended(at, job_id, work, state) if place is None else self._gone(place, at, state)
+        self.home.measured(at, job_id, None)
+        return self._gone(self.jobs[job_id], at, state)
 
     def _gone(self, place: Parked, at: int, state: str) -> Iterable[Action]:
         if place in self.parked[place.owner]:
@@ -181,11 +196,15 @@ class Squat(Gaming):
         return self._finish(place.errand, at, state) if place.errand is not None else ()
 
     def useful(self, row: JobRow, until: int) -> int:
-        place = self.jobs.get(row.id)
-        if place is None:
-            return super().useful(row, until)
+        place = self.jobs[row.id]
         running = place.errand.progress(until) if place.errand is not None and place.job_id else 0
         return (place.gained + running) * place.gpus * GPU
+
+
+class IdleLoop(Squat):
+    """Squatters who keep their parked GPUs busy with a loop, so that they seem to work."""
+
+    idling = 98
 
 
 def _staying(work: Work) -> Work:

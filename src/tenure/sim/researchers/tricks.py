@@ -1,4 +1,4 @@
-"""The tricks by name. Those that only change what is signed are here; others in ``chains`` and ``parking``."""
+"""The tricks by name. Those that only change what is claimed are here; others in ``chains`` and ``parking``."""
 
 from __future__ import annotations
 
@@ -6,45 +6,65 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from tenure.core.model import MINUTE
-from tenure.policies.priority import HIGH
 from tenure.sim.researchers.chains import Renew, Split
-from tenure.sim.researchers.contracts import FLOOR, MAXIMUM, Signer
-from tenure.sim.researchers.gaming import Gaming
-from tenure.sim.researchers.lab import Lab
-from tenure.sim.researchers.parking import Squat
-from tenure.sim.work import Action, Submit, Work
+from tenure.sim.researchers.contracts import FLOOR, MAXIMUM, QUARTER, Signer
+from tenure.sim.researchers.gaming import Gaming, Trick
+from tenure.sim.researchers.parking import IdleLoop, Squat
+from tenure.sim.work import Action, Insists, Submit, Work
 
 
-class LongestContract(Gaming):
+class Insistent(Trick):
+    """The same claim for everything."""
+
+    def submits(self, submit: Submit) -> Iterable[Action]:
+        return (replace(submit, work=replace(submit.work, insists=self.claim(submit.work))),)
+
+    def claim(self, work: Work) -> Insists:
+        raise NotImplementedError
+
+
+class LongestContract(Insistent):
     """8 h for everything, unallocated work too; less only where a budget could not have it."""
 
-    def submits(self, submit: Submit) -> Iterable[Action]:
-        signer = self.honest.people[submit.work.owner].signer
-        return (replace(submit, work=_contract(submit.work, max(FLOOR, longest(signer, submit.work)))),)
+    def claim(self, work: Work) -> Insists:
+        return Insists(max(FLOOR, longest(self.honest.people[work.owner].signer, work)))
 
 
-class NoContract(Gaming):
+class QuarterContract(Insistent):
+    """15 min for everything, unallocated work too; less only where a budget could not have it."""
+
+    def claim(self, work: Work) -> Insists:
+        return Insists(max(FLOOR, min(QUARTER, longest(self.honest.people[work.owner].signer, work))))
+
+
+class NoContract(Insistent):
     """0 for everything: nothing is charged, nothing is protected."""
 
-    def submits(self, submit: Submit) -> Iterable[Action]:
-        return (replace(submit, work=_contract(submit.work, 0)),)
+    def claim(self, work: Work) -> Insists:
+        return Insists(0)
 
 
-class Highest(Gaming):
+class Highest(Insistent):
     """HIGH for everything."""
 
-    def submits(self, submit: Submit) -> Iterable[Action]:
-        work = submit.work
-        return (replace(submit, work=replace(work, spec=replace(work.spec, priority=HIGH))),)
+    def claim(self, work: Work) -> Insists:
+        return Insists(highest=True)
 
 
-class EveryCluster(Gaming):
+class OptOut(Insistent):
+    """Nothing may be preempted: what can resume says that it cannot, and protection is claimed wherever it can be."""
+
+    def claim(self, work: Work) -> Insists:
+        return Insists(stays=True)
+
+
+class EveryCluster(Trick):
     """Everything accepts every cluster, the usual ones first."""
 
-    def __init__(self, lab: Lab, share: float) -> None:
-        if len(lab.clusters) < 2:
+    def __init__(self, home: Gaming) -> None:
+        if len(home.lab.clusters) < 2:
             raise ValueError("it takes a second cluster, like --cluster west=128")
-        super().__init__(lab, share)
+        super().__init__(home)
 
     def submits(self, submit: Submit) -> Iterable[Action]:
         work = submit.work
@@ -52,7 +72,7 @@ class EveryCluster(Gaming):
         return (replace(submit, work=replace(work, spec=replace(work.spec, clusters=tuple(names)))),)
 
 
-class Late(Gaming):
+class Late(Trick):
     """A minute later, which is no trick: how far two worlds come apart by chance alone."""
 
     def submits(self, submit: Submit) -> Iterable[Action]:
@@ -64,20 +84,17 @@ def longest(signer: Signer, work: Work) -> int:
     return min(MAXIMUM, signer.affordable(work.spec.gpus))
 
 
-def _contract(work: Work, min_runtime: int) -> Work:
-    spec = work.spec
-    timeout = None if spec.timeout is None else max(spec.timeout, min_runtime)
-    return replace(work, spec=replace(spec, contract=replace(spec.contract, min_runtime=min_runtime), timeout=timeout))
-
-
-TRICKS: dict[str, Callable[[Lab, float], Gaming]] = {
+TRICKS: dict[str, Callable[[Gaming], Trick]] = {
     "squat": Squat,
+    "idle-loop": IdleLoop,
     "split": Split,
     "declare-8h": LongestContract,
+    "declare-15m": QuarterContract,
     "declare-0": NoContract,
     "high": Highest,
+    "opt-out": OptOut,
     "every-cluster": EveryCluster,
     "renew": Renew,
     "late": Late,
 }
-"""Name -> a lab of which a part does it. Raise ValueError where it cannot be done."""
+"""Name -> the trick. Raise ValueError where it cannot be done."""
