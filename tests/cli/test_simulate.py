@@ -95,10 +95,10 @@ def test_one_seed_alone_gives_the_same_figures_again(tmp_path: Path) -> None:
 
 def test_a_month_that_some_game_says_who_and_is_other_work(tmp_path: Path) -> None:
     words = "month --gpus 32 --days 0.2 --warmup 0 --no-report --out"
-    done = simulate(*words.split(), tmp_path, "--trick", "declare-0", "--trick-share", "20%")
+    done = simulate(*words.split(), tmp_path, "--behave", "declare-0=20%")
     assert done.returncode == 0, done.stderr
     (one,) = summaries(tmp_path)
-    assert one["workload"] == "published (days=0.2, trick=declare-0, trick-share=20%)"
+    assert one["workload"] == "published (days=0.2, behave=declare-0=20%)"
     (note,) = (tmp_path / "notes.txt").read_text().splitlines()
     says, _, names = note.partition("done by ")
     assert says == "seed 0: declare-0 is " and len(names.split(", ")) == 30  # of 150
@@ -317,10 +317,18 @@ def test_warm_ups_leave_whole_hours_to_measure(given: str | None, length: float,
     [
         ("month --gpus 100", "gpus = 100: hosts have 8 GPUs, so write a multiple of 8"),
         ("month --gpus many", "gpus = many: write whole numbers"),
-        ("month --trick beg", "trick = beg: there are squat, split,"),
-        ("month --trick split --trick-share 20", "trick-share = 20: a share is between 0 and 1"),
-        ("month --trick high --policy budgets,priority", "leave it out of --policy"),
-        ("month --trick every-cluster", "trick = every-cluster: it takes a second cluster"),
+        ("month --behave beg", "behave = beg: there are squat, idle-loop,"),
+        ("month --behave split=20", "behave = 20: a share is between 0 and 1"),
+        ("month --behave split=60%,high=50%", "behave = split=60%,high=50%: that is more than all people"),
+        ("month --behave split,split=5%", "name split once"),
+        ("month --behave adaptive=10%", "write adaptive alone"),
+        ("month --look-every 2d", "only adaptive people look"),
+        ("month --behave adaptive --look-every 1m", "it takes at least 1h"),
+        ("month --behave every-cluster", "behave = every-cluster: every-cluster: it takes a second cluster"),
+        ("behaviours beg", "behave = beg: there are squat,"),
+        ("behaviours every-cluster", "every-cluster: it takes a second cluster"),
+        ("behaviours --share 0%", "share = 0%: somebody has to do it"),
+        ("behaviours --vary cap_percent=1,2 --policy priority", "vary: every world has the same settings"),
         ("month --mix wild", "mix = wild: there are published, saturated"),
         ("month --policy budgets,best", "policy = best: there are budgets, priority, fifo, backfill, slurm"),
         ("month --set lookback=1", "lookback = 1: say the unit"),
@@ -395,5 +403,6 @@ def test_the_formats_of_traces_are_told() -> None:
     assert all(name in told for name in READERS)
 
 
-def test_the_shell_completes_tricks() -> None:
-    assert completion.tricks("declare") == ["declare-8h", "declare-0"]
+def test_the_shell_completes_behaviours() -> None:
+    assert completion.behaviours("squat,declare") == ["squat,declare-8h", "squat,declare-15m", "squat,declare-0"]
+    assert completion.behaviours("ad") == ["adaptive"]

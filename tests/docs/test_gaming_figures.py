@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from pages import ROOT, rows, text_of
 
+from tenure.reports.behaviour_tables import spread
+from tenure.reports.behaviours import compared
 from tenure.sim.researchers import TRICKS
 
 
@@ -25,28 +27,26 @@ def world(useful: list[float], m1: list[float], tries: float) -> dict[str, Any]:
     """Two people of ``a``, of whom the first games, and one of ``b``."""
     where = [("ann", "a", True), ("bob", "a", False), ("cat", "b", False)]
     people = {
-        name: {"budget": budget, "games": games, "useful": hours, "asked": 2 * hours if name == "bob" else 250.0}
+        name: {"budget": budget, "counted": games, "useful": hours, "asked": 2 * hours if name == "bob" else 250.0}
         for (name, budget, games), hours in zip(where, useful, strict=True)
     }
     return {
         "seed": 3,
         "people": people,
-        "budgets": dict(zip("ab", m1, strict=True)),
-        "tries": {"gamers": tries, "others": 10.0},
+        "per_budget": [{"budget": name, "m1_delivered": value} for name, value in zip("ab", m1, strict=True)],
+        "tries_p90_s": {"gamers": tries, "rest": 10.0, "colleagues": 10.0, "others": None},
     }
 
 
 def test_a_pair_tells_who_gains_and_which_budget_pays(gaming: ModuleType) -> None:
-    pair = gaming.compared(
-        world([110.0, 190.0, 297.0], [0.9, 0.98], 5.0), world([100.0, 200.0, 300.0], [1.0, 1.0], 9.0)
-    )
+    pair = compared(world([110.0, 190.0, 297.0], [0.9, 0.98], 5.0), world([100.0, 200.0, 300.0], [1.0, 1.0], 9.0))
     assert (pair["gamers_without"], pair["gamers_with"]) == (100.0, 110.0)
     assert pair["gamers"] == pytest.approx(0.1) and pair["median_person"] == pytest.approx(0.1)
     assert pair["colleagues"] == pytest.approx(-0.05) and pair["others"] == pytest.approx(-0.01)
     assert pair["loss_other_budget"] == pytest.approx(0.02) and pair["loss_any_budget"] == pytest.approx(0.1)
     assert pair["gamers_served"] == pytest.approx(0.1) and pair["colleagues_served"] == pytest.approx(0.0)
-    assert gaming.spread([pair["gamers"]]) == "+10.0 %"
-    assert gaming.spread([0.01, 0.03, -0.02]) == "+1.0 % (-2.0 to +3.0)"
+    assert spread([pair["gamers"]]) == "+10.0 %"
+    assert spread([0.01, 0.03, -0.02]) == "+1.0 % (-2.0 to +3.0)"
     assert gaming.waits([pair], "gamers") == "9 -> 5"
     assert "| high | 100 -> 110 | +10.0 % | +10.0 % | +10.0 % |" in gaming.table({"high": [pair]})
 

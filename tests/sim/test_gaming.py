@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import pytest
 from researchers_kit import MONDAY, Pool, lab_of
@@ -12,18 +13,21 @@ from researchers_kit import MONDAY, Pool, lab_of
 from tenure.core.model import DAY, GPU, MINUTE, JobSpec
 from tenure.policies.priority import HIGH
 from tenure.reports.records import JobRow
+from tenure.sim.behaviour import Behaviour
+from tenure.sim.insisting import insisted
 from tenure.sim.loop import Simulation
-from tenure.sim.months import gamed, month_of
-from tenure.sim.researchers import TRICKS, Machines, Researchers
+from tenure.sim.months import behaving, month_of
+from tenure.sim.researchers import TRICKS, Lab, Machines, Researchers
 from tenure.sim.researchers.chains import Chains, Renew, Split
-from tenure.sim.researchers.gaming import Gaming, gamers_of, names_of
+from tenure.sim.researchers.gaming import Gaming, drawn, names_of
 from tenure.sim.researchers.parking import FOR_EVER, Squat
 from tenure.sim.researchers.tricks import longest
-from tenure.sim.work import Action, Cancel, Submit, Wake, Work, Workload
+from tenure.sim.work import Action, Cancel, Insists, Submit, Wake, Work, Workload
 
 LAB = lab_of("saturated", 64)
 TWO = replace(LAB, clusters=(Machines("main", 4, 8), Machines("west", 4, 8)))
 QUARTER = 15 * MINUTE
+T = TypeVar("T", bound=Chains | Squat)
 
 
 def submits(actions: Iterable[Action]) -> list[Submit]:
@@ -35,28 +39,47 @@ def lived(workload: Workload, days: float = 1) -> list[tuple[int, Work]]:
     return [(entry.submitted, entry.work) for entry in Pool(workload, 64).run(round(days * DAY)).jobs]
 
 
+def gaming(trick: str, lab: Lab, share: float) -> Gaming:
+    return Behaviour({trick: share}).workload(lab)
+
+
 def of_gamers(people: Gaming, jobs: Iterable[tuple[int, Work]]) -> list[JobSpec]:
-    return [work.spec for _, work in jobs if work.owner in people.gamers]
+    """As they are signed under Tenure."""
+    theirs = [work for _, work in jobs if work.owner in people.gamers]
+    return [work.spec if work.insists is None else insisted(work.spec, work.insists) for work in theirs]
 
 
 # ---- who
 
 
 def test_every_tenth_person_games_spread_over_the_budgets() -> None:
-    names = names_of(LAB, 0.1)
+    names = names_of(LAB, {"high": 0.1})["high"]
     assert len(names) == 15 and len({name[-3:] for name in names}) == 15
     heads = Counter(person.budget for person in _people(LAB.seed))
-    taken = Counter(person.budget for person in _people(LAB.seed) if person.number in gamers_of(LAB, 0.1))
+    taken = Counter(person.budget for person in _people(LAB.seed) if person.number in drawn(LAB, {"high": 0.1}))
     assert all(abs(taken[budget] - count / 10) < 1 for budget, count in heads.items())
 
 
 def test_the_seed_draws_who_games() -> None:
-    drawn = {gamers_of(replace(LAB, seed=seed), 0.1) for seed in range(20)}
-    assert gamers_of(LAB, 0.1) == gamers_of(replace(LAB, charged=9.0), 0.1)
-    assert len(drawn) > 5 and all(len(one) == 15 for one in drawn)
-    assert gamers_of(LAB, 0) == frozenset() and len(gamers_of(LAB, 1)) == 150
-    with pytest.raises(ValueError, match="no part of the people"):
-        gamers_of(LAB, 1.2)
+    found = [frozenset(drawn(replace(LAB, seed=seed), {"high": 0.1})) for seed in range(20)]
+    assert drawn(LAB, {"high": 0.1}) == drawn(replace(LAB, charged=9.0), {"high": 0.1})
+    assert set(drawn(LAB, {"high": 0.1})) == set(drawn(LAB, {"squat": 0.1}))
+    assert len(set(found)) > 5 and all(len(one) == 15 for one in found)
+    assert drawn(LAB, {"high": 0}) == {} and len(drawn(LAB, {"high": 1})) == 150
+    with pytest.raises(ValueError, match=r"high: 1\.2 is no part of the people"):
+        drawn(LAB, {"high": 1.2})
+
+
+def test_several_tricks_have_their_parts_of_the_people_and_nobody_does_two() -> None:
+    shares = {"squat": 0.1, "high": 0.2, "declare-8h": 0.05, "split": 0.65}
+    for seed in range(5):
+        who = drawn(replace(LAB, seed=seed), shares)
+        counts = Counter(who.values())
+        assert all(abs(counts[name] - 150 * share) < 1 for name, share in shares.items())
+        alone = drawn(replace(LAB, seed=seed), {"squat": 0.1})
+        assert {number for number, name in who.items() if name == "squat"} == set(alone)
+    with pytest.raises(ValueError, match="at most 100 % together"):
+        drawn(LAB, {"squat": 0.6, "high": 0.5})
 
 
 def _people(seed: int) -> Sequence[object]:
@@ -70,18 +93,18 @@ def _people(seed: int) -> Sequence[object]:
 
 @pytest.mark.parametrize("trick", TRICKS)
 def test_when_nobody_games_the_submissions_are_those_of_honest_people(trick: str) -> None:
-    assert lived(TRICKS[trick](TWO, 0)) == lived(Researchers(TWO))
+    assert lived(gaming(trick, TWO, 0)) == lived(Researchers(TWO))
 
 
 @pytest.mark.parametrize("trick", TRICKS)
 def test_a_trick_is_deterministic_and_leaves_others_their_first_submissions(trick: str) -> None:
-    first = TRICKS[trick](TWO, 0.2)
-    assert lived(first) == lived(TRICKS[trick](TWO, 0.2))
+    first = gaming(trick, TWO, 0.2)
+    assert lived(first) == lived(gaming(trick, TWO, 0.2))
 
     def of_others(workload: Workload) -> list[Submit]:
         return [one for one in submits(workload.begin(MONDAY)) if one.work.owner not in first.gamers]
 
-    mine, honest = of_others(TRICKS[trick](TWO, 0.2)), of_others(Researchers(TWO))
+    mine, honest = of_others(gaming(trick, TWO, 0.2)), of_others(Researchers(TWO))
     assert [(one.at, one.work) for one in mine] == [(one.at, one.work) for one in honest] and len(mine) > 20
 
 
@@ -89,7 +112,7 @@ def test_a_trick_is_deterministic_and_leaves_others_their_first_submissions(tric
 
 
 def test_declaring_8h_is_for_everything_as_far_as_the_budget_can_have_it() -> None:
-    people = TRICKS["declare-8h"](LAB, 0.2)
+    people = gaming("declare-8h", LAB, 0.2)
     specs = of_gamers(people, lived(people))
     signers = {person.name: person.signer for person in people.honest.people}
     for spec in specs:
@@ -100,35 +123,42 @@ def test_declaring_8h_is_for_everything_as_far_as_the_budget_can_have_it() -> No
 
 
 def test_declaring_0_leaves_nothing_charged() -> None:
-    people = TRICKS["declare-0"](LAB, 0.2)
+    people = gaming("declare-0", LAB, 0.2)
     specs = of_gamers(people, lived(people))
     assert specs and not any(spec.charged for spec in specs)
 
 
 def test_high_is_for_everything_of_theirs_and_for_nothing_else() -> None:
-    people = TRICKS["high"](LAB, 0.2)
+    people = gaming("high", LAB, 0.2)
     jobs = lived(people)
     assert {spec.priority for spec in of_gamers(people, jobs)} == {HIGH}
     assert {work.spec.priority for _, work in jobs if work.owner not in people.gamers} == {0}
 
 
 def test_every_cluster_is_accepted_the_own_one_first() -> None:
-    people = TRICKS["every-cluster"](TWO, 0.2)
+    people = gaming("every-cluster", TWO, 0.2)
     specs = of_gamers(people, lived(people))
     assert {spec.clusters for spec in specs} == {("main", "west"), ("west", "main")}
     with pytest.raises(ValueError, match="takes a second cluster"):
-        TRICKS["every-cluster"](LAB, 0.2)
+        gaming("every-cluster", LAB, 0.2)
 
 
 def test_late_is_a_minute_later() -> None:
-    honest, late = (submits(w.begin(MONDAY)) for w in (Researchers(LAB), TRICKS["late"](LAB, 1)))
+    honest, late = (submits(w.begin(MONDAY)) for w in (Researchers(LAB), gaming("late", LAB, 1)))
     assert [(one.at + MINUTE, one.work) for one in honest] == [(one.at, one.work) for one in late]
 
 
 # ---- chains
 
 
-def long_run(people: Chains | Squat, honest: Researchers) -> tuple[Submit, Submit | Wake]:
+def trick_of(name: str, share: float, kind: type[T]) -> tuple[Gaming, T]:
+    people = gaming(name, LAB, share)
+    trick = people.tricks[name]
+    assert isinstance(trick, kind)
+    return people, trick
+
+
+def long_run(people: Gaming, honest: Researchers) -> tuple[Submit, Submit | Wake]:
     """A long resumable run that ends by itself, as its owner means it, and what the trick makes of it."""
     pairs = zip(
         submits(honest.begin(MONDAY)),
@@ -144,7 +174,7 @@ def long_run(people: Chains | Squat, honest: Researchers) -> tuple[Submit, Submi
 
 
 def test_split_makes_a_chain_of_quarters_that_do_all_of_the_run_and_nothing_twice() -> None:
-    people = Split(LAB, 1)
+    people, chains = trick_of("split", 1, Split)
     meant, made = long_run(people, Researchers(LAB))
     assert isinstance(made, Submit)
     work, at, job_id, runtimes = meant.work, meant.at, 0, []
@@ -153,17 +183,18 @@ def test_split_makes_a_chain_of_quarters_that_do_all_of_the_run_and_nothing_twic
         link = made.work
         runtimes.append(link.runtime)
         assert link.spec == replace(work.spec, contract=replace(work.spec.contract, min_runtime=QUARTER))
+        assert link.insists == Insists(limit=2 * QUARTER)
         assert link.runtime <= QUARTER
         people.accepted(at, made.token, job_id, link)
         people.started(at, job_id, link, 0)
-        assert list(people.honest.held) == list(people.chains)  # to its owner it is one job
+        assert list(people.honest.held) == list(chains.chains)  # to its owner it is one job
         at += link.startup + link.runtime
         following = submits(people.ended(at, job_id, link, "succeeded"))
-        if not people.chains:
+        if not chains.chains:
             break
         (made,) = following
     assert not people.honest.held
-    assert people.asked(at)[work.owner] == work.spec.gpus * (at - meant.at)  # the run once, not its links
+    assert people.deals.of(work.owner, at)[0] == work.spec.gpus * (at - meant.at)  # the run once, not its links
     overhead = (len(runtimes) - 1) * (work.restart_cost + work.save_time)
     assert sum(runtimes) == work.runtime + overhead
     assert runtimes[:-1] == [QUARTER] * (len(runtimes) - 1)
@@ -172,7 +203,7 @@ def test_split_makes_a_chain_of_quarters_that_do_all_of_the_run_and_nothing_twic
 
 
 def test_renew_cancels_when_the_protection_ends_and_submits_the_rest() -> None:
-    people = Renew(LAB, 1)
+    people, _ = trick_of("renew", 1, Renew)
     meant, made = long_run(people, Researchers(LAB))
     assert isinstance(made, Submit) and made.work == meant.work
     work, at = meant.work, meant.at
@@ -193,20 +224,20 @@ def test_renew_cancels_when_the_protection_ends_and_submits_the_rest() -> None:
 
 
 def test_owners_give_up_chains_and_the_present_link_goes() -> None:
-    people = Split(LAB, 1)
+    people, chains = trick_of("split", 1, Split)
     meant, made = long_run(people, Researchers(LAB))
     assert isinstance(made, Submit)
     people.accepted(meant.at, made.token, 3, made.work)
-    (inside,) = people.chains
+    (inside,) = chains.chains
     assert people.said([Cancel(meant.at, inside)]) == [Cancel(meant.at, 3)]
-    assert submits(people.ended(meant.at, 3, made.work, "cancelled")) == [] and not people.chains
+    assert submits(people.ended(meant.at, 3, made.work, "cancelled")) == [] and not chains.chains
 
 
 # ---- parking
 
 
 def test_squatters_stay_and_the_next_run_of_that_size_begins_at_once() -> None:
-    people = Squat(LAB, 1)
+    people, squat = trick_of("squat", 1, Squat)
     meant, made = long_run(people, Researchers(LAB))
     assert isinstance(made, Wake) and made.at == meant.at
     work, at = meant.work, meant.at
@@ -221,10 +252,10 @@ def test_squatters_stay_and_the_next_run_of_that_size_begins_at_once() -> None:
     assert people.useful(_row(parked.work, 1, occupied=DAY), over.at + DAY) == work.runtime * work.spec.gpus * GPU
     # The same run once more, into the GPUs that were kept.
     people.honest.sent[99] = next(iter(people.honest.sent.values()))
-    (wake,) = people.submits(replace(meant, at=over.at, token=99))
+    (wake,) = people.said([replace(meant, at=over.at, token=99)])
     assert isinstance(wake, Wake)
     assert submits(people.wake(over.at, wake.token)) == []
-    (place,) = people.parked[work.owner]
+    (place,) = squat.parked[work.owner]
     assert place.up and place.errand is not None and people.honest.held[place.errand.id].started == over.at
     # Evicted after half an hour: both wait, and nothing is lost of what can resume.
     people.requeued(over.at + work.startup + 30 * MINUTE, 1, parked.work)
@@ -232,10 +263,10 @@ def test_squatters_stay_and_the_next_run_of_that_size_begins_at_once() -> None:
 
 
 def test_no_more_stays_parked_than_somebody_usually_has() -> None:
-    people = Squat(LAB, 0.2)
+    people, squat = trick_of("squat", 0.2, Squat)
     lived(people, 2)
-    assert any(places for places in people.parked.values())
-    for number, places in people.parked.items():
+    assert any(places for places in squat.parked.values())
+    for number, places in squat.parked.items():
         usual = max(8, people.honest.people[number].charged.account.usual)
         assert sum(place.gpus for place in places if place.errand is None) <= usual
 
@@ -253,10 +284,10 @@ def _row(work: Work, job_id: int, occupied: int) -> JobRow:
 @pytest.mark.parametrize("trick", ["squat", "split", "renew"])
 def test_tricks_hold_under_the_scheduler(trick: str) -> None:
     base = replace(month_of("saturated", {"main": 32}), duration=DAY // 2, warmup=0)
-    simulation = Simulation(gamed(base, trick, 0.3))
+    simulation = Simulation(behaving(base, Behaviour({trick: 0.3})))
     run, people = simulation.run(), simulation.workload
     assert isinstance(people, Gaming) and not run.notes  # nothing was refused
-    mine = [job for job in run.jobs if job.user in names_of(people.honest.lab, 0.3)]
+    mine = [job for job in run.jobs if job.user in names_of(people.lab, {trick: 0.3})[trick]]
     gained = [(people.useful(job, run.until), job.occupied) for job in mine]
     assert all(0 <= useful <= occupied for useful, occupied in gained)
     assert 0 < sum(useful for useful, _ in gained) < sum(occupied for _, occupied in gained)

@@ -21,7 +21,7 @@ from tenure.reports.catalogue import EACH, SECONDS, SECTIONS, SHARE, written
 from tenure.reports.charts import pictures
 from tenure.reports.charts.style import Picture, Spec
 from tenure.reports.metrics import Summary, summary, wait_key
-from tenure.reports.pages import BASE, COMPARISON, RUN, SIDES
+from tenure.reports.pages import BASE, BEHAVIOURS, COMPARISON, RUN, SIDES
 from tenure.reports.records import Run
 from tenure.reports.waits import CLASSES, GROUPS, PERCENTILES
 
@@ -82,6 +82,11 @@ def sides_page(title: str, shown: Sequence[Picture], **parts: Any) -> str:
     return _page("sides", title, shown, **parts)
 
 
+def behaviours_page(shown: Sequence[Picture], **parts: Any) -> str:
+    """The page of what behaviours gain or lose; ``parts`` are what its template names."""
+    return _page("behaviours", "Behaviours", shown, **parts)
+
+
 def _page(template: str, name: str, shown: Sequence[Picture], **parts: Any) -> str:
     charts = [(one, Markup(for_script(one.spec))) for one in shown]
     page = _templates().get_template(template)
@@ -90,7 +95,8 @@ def _page(template: str, name: str, shown: Sequence[Picture], **parts: Any) -> s
 
 @cache
 def _templates() -> Environment:
-    loader = DictLoader({"base": BASE, "run": RUN, "comparison": COMPARISON, "sides": SIDES})
+    pages = {"base": BASE, "run": RUN, "comparison": COMPARISON, "sides": SIDES, "behaviours": BEHAVIOURS}
+    loader = DictLoader(pages)
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 

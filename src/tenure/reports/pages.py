@@ -158,3 +158,21 @@ SIDES = """{% extends "base" %}
 {% endif %}
 {% endblock %}
 """
+
+BEHAVIOURS = """{% extends "base" %}
+{% block content %}
+<p>{{ about }}</p>
+<p>{{ rule }}</p>
+<ul>{% for line in said %}<li>{{ line }}</li>{% endfor %}</ul>
+{% for grid in grids %}
+<h2>{{ grid.title }}</h2>
+<p class="quiet">{{ grid.text }}</p>
+<div class="wide"><table>
+<tr>{% for cell in grid.head %}<th>{{ cell }}</th>{% endfor %}</tr>
+{% for row in grid.rows %}
+<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
+{% endfor %}
+</table></div>
+{% endfor %}
+{% endblock %}
+"""

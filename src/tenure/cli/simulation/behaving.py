@@ -33,9 +33,7 @@ class Behaving:
     @classmethod
     def read(cls, behave: str | None, reap_idle: str, look_every: str) -> Behaving | None:
         """None when everybody is honest. Raises CliError."""
-        reap, look = duration("reap-idle", reap_idle), duration("look-every", look_every)
-        if look < 3_600_000:
-            raise CliError(f"look-every = {look_every}: at least 1h")
+        reap, look = duration("reap-idle", reap_idle), look_ms(look_every)
         shares = _shares(behave or "")
         adaptive = shares.pop(ADAPTIVE, None) is not None
         if not adaptive and look_every != LOOK_EVERY:
@@ -85,6 +83,14 @@ def _shares(text: str) -> dict[str, int]:
         found[name] = parse_part("behave", share if equals else SHARE)
     if sum(share for name, share in found.items() if name != ADAPTIVE) > _MILLION:
         raise CliError(f"behave = {text}: that is more than all people")
+    return found
+
+
+def look_ms(text: str) -> int:
+    """Milliseconds between two looks of somebody. Raises CliError."""
+    found = duration("look-every", text)
+    if found < 3_600_000:
+        raise CliError(f"look-every = {text}: it takes at least 1h")
     return found
 
 

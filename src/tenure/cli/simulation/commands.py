@@ -15,6 +15,7 @@ from tenure.cli.errors import CliError, Exit
 from tenure.cli.options import takes
 from tenure.cli.simulation import completion
 from tenure.cli.simulation.behaving import LOOK_EVERY, Behaving
+from tenure.cli.simulation.behaviours import behaviours
 from tenure.cli.simulation.drawing import draw
 from tenure.cli.simulation.folders import read_summaries, run_folders
 from tenure.cli.simulation.group import SimulateGroup
@@ -132,6 +133,7 @@ def _played(base: Setup, behaving: Behaving | None, seed: int) -> Setup:
 
 app.command()(trace)
 app.command("from-sacct")(from_sacct)
+app.command()(behaviours)
 
 
 @app.command()

@@ -12,8 +12,8 @@ from typing import Any
 from tenure.cli.errors import CliError
 
 _ABOVE = {
-    *("summary.json", "summary.json.new", "notes.txt", "comparison.html", "comparison.json", "comparison.md"),
-    *("sides.html", "sides.json", "sides.md"),
+    *("summary.json", "summary.json.new", "notes.txt"),
+    *(f"{what}.{kind}" for what in ("comparison", "sides", "behaviours") for kind in ("html", "json", "md")),
 }
 _OF_RUN = {
     *("run.json", "summary.json", "report.html"),

@@ -40,7 +40,7 @@ class Learning:
 
     look_every: int = 7 * DAY
     choices: tuple[str, ...] = LEARNED
-    friends: int = 5
+    friends: int = 10
     noise: float = 1.0
     tries: float = 0.05
 
