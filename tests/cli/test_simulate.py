@@ -324,7 +324,7 @@ def test_warm_ups_leave_whole_hours_to_measure(given: str | None, length: float,
         ("month --behave adaptive=10%", "write adaptive alone"),
         ("month --look-every 2d", "only adaptive people look"),
         ("month --behave adaptive --look-every 1m", "it takes at least 1h"),
-        ("month --behave every-cluster", "behave = every-cluster: every-cluster: it takes a second cluster"),
+        ("month --behave every-cluster", "behave = every-cluster: it takes a second cluster"),
         ("behaviours beg", "behave = beg: there are squat,"),
         ("behaviours every-cluster", "every-cluster: it takes a second cluster"),
         ("behaviours --share 0%", "share = 0%: somebody has to do it"),
@@ -401,6 +401,44 @@ def test_the_shell_completes_policies_settings_and_formats() -> None:
 def test_the_formats_of_traces_are_told() -> None:
     told = one_line(simulate("trace", "--help").stdout)
     assert all(name in told for name in READERS)
+
+
+def test_behaviours_are_put_beside_honest_worlds_under_each_policy(tmp_path: Path) -> None:
+    words = "behaviours high adaptive --gpus 16 --days 0.3 --warmup 1h --look-every 1h --policy budgets,fifo -j 2 --out"
+    done = simulate(*words.split(), tmp_path, "--no-report")
+    assert done.returncode == 0, done.stderr
+    worlds = [(one["policy"], one["settings"]["behave"]) for one in summaries(tmp_path)]
+    assert worlds == [
+        *[(policy, "honest") for policy in ("budgets", "fifo")],
+        ("budgets", "high"),
+        *[(policy, name) for name in ("adaptive", "late") for policy in ("budgets", "fifo")],
+    ]
+    found = json.loads((tmp_path / "behaviours.json").read_text())
+    assert found["changes_nothing"] == [["fifo", "high"]]
+    assert [(one["policy"], one["behaviour"]) for one in found["behaviours"]] == [
+        ("budgets", "high"),
+        ("budgets", "late"),
+        ("fifo", "late"),
+    ]
+    learnt = {one["policy"]: one["drift"][-1] for one in found["adaptive"]}
+    assert set(learnt["budgets"]) == {"honest", "high"} and "declare-8h" not in learnt["fifo"]
+    assert "changes nothing" in done.stdout and "late (chance)" in done.stdout
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "summary.json",
+        *(f"behaviours.{e}" for e in ("json", "md", "html")),
+    }
+    again = simulate(*words.split(), tmp_path)
+    assert again.returncode == 2 and "add --force" in again.stderr
+
+
+def test_a_month_of_adaptive_people_says_what_they_came_to_do(tmp_path: Path) -> None:
+    words = "month --gpus 16 --people 20 --days 1 --behave adaptive,squat=20% --look-every 1h --reap-idle 1h --out"
+    done = simulate(*words.split(), tmp_path, "--no-report")
+    assert done.returncode == 0, done.stderr
+    (one,) = summaries(tmp_path)
+    assert one["workload"] == ("published (people=20, days=1, behave=squat=20%+adaptive, look-every=1h, reap-idle=1h)")
+    assert one["drift"][0]["squat"] == 4 and sum(one["moves"].values()) > 0
+    assert "people at the end: honest" in done.stdout
 
 
 def test_the_shell_completes_behaviours() -> None:

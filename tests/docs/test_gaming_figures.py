@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from types import ModuleType
 from typing import Any
 
@@ -54,3 +55,16 @@ def test_a_pair_tells_who_gains_and_which_budget_pays(gaming: ModuleType) -> Non
 def test_the_page_describes_every_trick() -> None:
     described = {row[0].strip("`") for row in rows(text_of("docs/gaming.md")) if row[0].startswith("`")}
     assert described >= set(TRICKS)
+    text = text_of("docs/behaviours.md")
+    assert all(f"`{trick}`" in text for trick in TRICKS)
+
+
+def test_the_table_over_policies_has_the_figures_that_are_kept() -> None:
+    found = json.loads((ROOT / "docs/evidence/behaviours.json").read_text("utf-8"))
+    cells = {row[0]: row[1:] for row in rows(text_of("docs/behaviours.md")) if len(row) == 1 + len(found["policies"])}
+    assert found["about"] in text_of("docs/behaviours.md")
+    assert len(found["behaviours"]) > 10
+    for one in found["behaviours"]:
+        name = "late (chance)" if one["behaviour"] == "late" else one["behaviour"]
+        middle = one["figures"]["gamers_served"]["median"]
+        assert cells[name][found["policies"].index(one["policy"])].startswith(f"{100 * middle:+.1f} %")

@@ -79,11 +79,24 @@ def show(summaries: Sequence[Summary], out: Path | None, said: Collection[str] =
     for title, key, how in ROWS:
         table.add_row(title, *(_cell([summary.get(key) for summary in group], how) for group in groups.values()))
     render.output().print(table)
+    for line in learnt(summaries):
+        render.output().print(line, markup=False)
     notes = dict.fromkeys(note for summary in summaries for note in summary.get("notes", ()))
     for note in (note for note in notes if note not in said):
         render.output().print(f"note: {note}", markup=False)
     if out is not None:
         render.output().print(f"tables, reports and pictures are in {out}", markup=False)
+
+
+def learnt(summaries: Sequence[Summary]) -> list[str]:
+    """What people do at the end of each run in which they learn."""
+    said = []
+    for summary in summaries:
+        if summary.get("drift"):
+            end = sorted(summary["drift"][-1].items(), key=lambda item: -item[1])
+            names = ", ".join(f"{name} {count}" for name, count in end if count)
+            said.append(f"{group_of(summary)}, seed {summary['seed']}: people at the end: {names}")
+    return said
 
 
 def _cell(values: Sequence[float | None], how: Show) -> str:
