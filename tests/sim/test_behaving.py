@@ -14,7 +14,7 @@ from tenure.policies import NAMES
 from tenure.policies.priority import HIGH
 from tenure.reports.records import Run
 from tenure.sim.behaviour import Behaviour
-from tenure.sim.insisting import CLAIMED, LENGTHS, PROTECTED, Insisting, heeds, settled_for
+from tenure.sim.insisting import CLAIMED, PROTECTED, Insisting, heeds, settled_for
 from tenure.sim.loop import Simulation
 from tenure.sim.months import behaving, month_of
 from tenure.sim.researchers import Researchers
@@ -93,6 +93,16 @@ def test_under_priority_protection_is_claimed_for_everything_or_for_nothing() ->
     assert said("priority", Insists(8 * HOUR), funded).spec == plain
 
 
+def test_nobody_opts_out_of_what_there_is_not_and_work_changes_its_class_where_that_protects() -> None:
+    free = one_work(funded=False)
+    for policy in ("quotas", "drf", "drf-tree"):
+        assert said(policy, Insists(stays=True), free).spec == free.spec and not heeds(policy, "opt-out")
+        assert said(policy, Insists(highest=True), free).spec == replace(free.spec, priority=HIGH)
+    contract = replace(free.spec.contract, min_runtime=PROTECTED)
+    claims = Insisting("slurm-preempt", AsSigned())
+    assert claims.signed(replace(free, insists=Insists(stays=True))).spec == replace(free.spec, contract=contract)
+
+
 def test_what_is_said_under_a_policy_keeps_what_the_work_is_to_its_owner() -> None:
     """Nobody stops paying for work because a policy cannot be told about contracts."""
     work = one_work()
@@ -111,7 +121,7 @@ def test_claims_change_nothing_under_policies_that_read_none(policy: str) -> Non
 
 
 def test_lengths_change_nothing_under_priority() -> None:
-    run, _ = lived(month("priority"), Behaviour(dict.fromkeys(sorted(LENGTHS), 0.5)))
+    run, _ = lived(month("priority"), Behaviour({"declare-8h": 0.5, "declare-15m": 0.5}))
     honest, _ = lived(month("priority"), Behaviour())
     assert tables(run) == tables(honest) and len(run.jobs) > 100
 

@@ -9,34 +9,50 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tenure.core.model import MINUTE, JobSpec
-from tenure.policies.backfill import Backfill
+from tenure.core.model import HOUR, MINUTE, JobSpec
 from tenure.policies.budgets import Budgets
-from tenure.policies.fifo import Fifo
 from tenure.policies.priority import HIGH, PriorityCaps
-from tenure.policies.slurm import Slurm
 from tenure.sim.claims import Settled, claims_for
 from tenure.sim.work import Claims, Insists, Work
 
 PROTECTED = 5 * MINUTE
-"""The contract of work that would have none, where any contract is protection to the end, ms."""
-LIMITS = frozenset({Backfill.name, Slurm.name})
-"""Policies that read nothing of a job but its size and its time limit."""
-BLIND = LIMITS | {Fifo.name}
-"""Policies to which contracts and priorities say nothing."""
-CLAIMED = frozenset({"declare-8h", "declare-15m", "declare-0", "high", "opt-out"})
-"""Tricks that change nothing but what is claimed."""
-LENGTHS = frozenset({"declare-8h", "declare-15m"})
-"""Of these, those that say how long work is to be protected."""
+"""The contract of work that would have none, where a contract of any length is protection to the end, ms."""
+NO_CONTRACTS = frozenset({"fifo", "backfill", "slurm"})
+"""Policies to which it is all the same whether work is charged, and for how long."""
+NO_PRIORITIES = NO_CONTRACTS | {"slurm-preempt"}
+NO_EVICTIONS = NO_CONTRACTS | {"quotas", "drf", "drf-tree"}
+LIMITS = frozenset({"backfill", "slurm", "slurm-preempt"})
+"""Policies under which time limits decide who fits in."""
+BY_CLASS = frozenset({"slurm-preempt"})
+"""Policies under which charged work is never evicted, and any work may be handed in as such."""
+CLAIMED = {
+    "declare-8h": Insists(8 * HOUR),
+    "declare-15m": Insists(15 * MINUTE),
+    "declare-0": Insists(0),
+    "high": Insists(highest=True),
+    "opt-out": Insists(stays=True),
+}
+"""Tricks that change nothing but what is claimed, and what that is at most."""
+
+
+def heard(policy: str, wish: Insists) -> Insists:
+    """What of it a policy reads."""
+    length = wish.min_runtime
+    if policy in NO_CONTRACTS or (policy == PriorityCaps.name and length):
+        length = None
+    return Insists(
+        length,
+        wish.highest and policy not in NO_PRIORITIES,
+        wish.stays and policy not in NO_EVICTIONS,
+        wish.limit if policy in LIMITS else None,
+    )
 
 
 def heeds(policy: str, trick: str) -> bool:
     """Whether a trick changes anything under a policy. ``renew`` begins a new protection, which Tenure alone ends."""
     if trick == "renew":
         return policy == Budgets.name
-    if policy in BLIND:
-        return trick not in CLAIMED
-    return policy != PriorityCaps.name or trick not in LENGTHS
+    return trick not in CLAIMED or heard(policy, CLAIMED[trick]) != Insists()
 
 
 class Insisting:
@@ -48,18 +64,20 @@ class Insisting:
 
     def signed(self, work: Work) -> Work:
         work = self.usual.signed(work)
-        wish = work.insists
-        if wish is None or self.policy == PriorityCaps.name:
+        if work.insists is None or self.policy == PriorityCaps.name:
             return work
-        if self.policy in BLIND:
-            limited = wish.limit is not None and self.policy in LIMITS
-            return replace(work, spec=replace(work.spec, timeout=wish.limit)) if limited else work
+        wish = heard(self.policy, work.insists)
+        if wish == Insists():
+            return work
+        if wish.stays and self.policy in BY_CLASS:
+            wish = replace(wish, stays=False, min_runtime=_protecting(work))
         return replace(work, spec=insisted(work.spec, wish))
 
     def spec(self, at: int, work: Work) -> JobSpec:
         spec = self.usual.spec(at, work)
-        wish = work.insists
-        return spec if wish is None or self.policy != PriorityCaps.name else _claimed(spec, work, wish)
+        if work.insists is None or self.policy != PriorityCaps.name:
+            return spec
+        return _claimed(spec, work, heard(self.policy, work.insists))
 
     def started(self, at: int, work: Work, waited: int) -> None:
         self.usual.started(at, work, waited)
@@ -82,8 +100,8 @@ def settled_for(policy: str, seed: int) -> Claims:
 
 
 def insisted(spec: JobSpec, wish: Insists) -> JobSpec:
-    """The job with the contract and the priority that somebody insists on, as they sign it under Tenure."""
-    contract, timeout = spec.contract, spec.timeout
+    """The job as somebody signs it who insists on that, where all of it is read."""
+    contract, timeout = spec.contract, spec.timeout if wish.limit is None else wish.limit
     if wish.min_runtime is not None:
         contract = replace(contract, min_runtime=wish.min_runtime)
         timeout = None if timeout is None else max(timeout, wish.min_runtime)
@@ -92,13 +110,17 @@ def insisted(spec: JobSpec, wish: Insists) -> JobSpec:
     return replace(spec, contract=contract, timeout=timeout, priority=HIGH if wish.highest else spec.priority)
 
 
+def _protecting(work: Work) -> int:
+    """A contract for work that is to have one."""
+    return max(PROTECTED, work.spec.contract.min_runtime)
+
+
 def _claimed(spec: JobSpec, work: Work, wish: Insists) -> JobSpec:
     """Under ``priority``, where a contract of any length is protection, and protects to the end."""
     if wish.highest:
         spec = replace(spec, priority=HIGH)
     if wish.stays:
-        least = max(PROTECTED, work.spec.contract.min_runtime)
-        return replace(spec, contract=replace(spec.contract, min_runtime=least))
+        return replace(spec, contract=replace(spec.contract, min_runtime=_protecting(work)))
     if wish.min_runtime == 0:
         return replace(spec, contract=replace(spec.contract, min_runtime=0))
     return spec
