@@ -93,20 +93,6 @@ def test_one_seed_alone_gives_the_same_figures_again(tmp_path: Path) -> None:
         assert one == other
 
 
-def test_a_month_that_some_game_says_who_and_is_other_work(tmp_path: Path) -> None:
-    words = "month --gpus 32 --days 0.2 --warmup 0 --no-report --out"
-    done = simulate(*words.split(), tmp_path, "--behave", "declare-0=20%")
-    assert done.returncode == 0, done.stderr
-    (one,) = summaries(tmp_path)
-    assert one["workload"] == "published (days=0.2, behave=declare-0=20%)"
-    (note,) = (tmp_path / "notes.txt").read_text().splitlines()
-    says, _, names = note.partition("done by ")
-    assert says == "seed 0: declare-0 is " and len(names.split(", ")) == 30  # of 150
-    with (tmp_path / "budgets-seed0" / "jobs.csv").open() as rows:
-        charged = {row["user"] for row in csv.DictReader(rows) if row["min_runtime"] != "0"}
-    assert charged and not charged & set(names.split(", "))
-
-
 def test_a_sweep_names_what_it_varied(tmp_path: Path) -> None:
     words = "month --gpus 16,32 --days 0.1 --vary max_min_runtime=1h,8h --no-report --out".split()
     done = simulate(*words, tmp_path / "sweep")
@@ -317,18 +303,6 @@ def test_warm_ups_leave_whole_hours_to_measure(given: str | None, length: float,
     [
         ("month --gpus 100", "gpus = 100: hosts have 8 GPUs, so write a multiple of 8"),
         ("month --gpus many", "gpus = many: write whole numbers"),
-        ("month --behave beg", "behave = beg: there are squat, idle-loop,"),
-        ("month --behave split=20", "behave = 20: a share is between 0 and 1"),
-        ("month --behave split=60%,high=50%", "behave = split=60%,high=50%: that is more than all people"),
-        ("month --behave split,split=5%", "name split once"),
-        ("month --behave adaptive=10%", "write adaptive alone"),
-        ("month --look-every 2d", "only adaptive people look"),
-        ("month --behave adaptive --look-every 1m", "it takes at least 1h"),
-        ("month --behave every-cluster", "behave = every-cluster: it takes a second cluster"),
-        ("behaviours beg", "behave = beg: there are squat,"),
-        ("behaviours every-cluster", "every-cluster: it takes a second cluster"),
-        ("behaviours --share 0%", "share = 0%: somebody has to do it"),
-        ("behaviours --vary cap_percent=1,2 --policy priority", "vary: every world has the same settings"),
         ("month --mix wild", "mix = wild: there are published, saturated"),
         ("month --policy budgets,best", "policy = best: there are budgets, priority, fifo, backfill, slurm"),
         ("month --set lookback=1", "lookback = 1: say the unit"),
@@ -396,51 +370,3 @@ def test_the_shell_completes_policies_settings_and_formats() -> None:
     assert completion.mixes("sat") == ["saturated"]
     assert completion.formats("s") == ["sacct", "supercloud", "swf"]
     assert completion.formats("p") == ["pai-2020", "pai-2023", "philly", "philly-json"]
-
-
-def test_the_formats_of_traces_are_told() -> None:
-    told = one_line(simulate("trace", "--help").stdout)
-    assert all(name in told for name in READERS)
-
-
-def test_behaviours_are_put_beside_honest_worlds_under_each_policy(tmp_path: Path) -> None:
-    words = "behaviours high adaptive --gpus 16 --days 0.3 --warmup 1h --look-every 1h --policy budgets,fifo -j 2 --out"
-    done = simulate(*words.split(), tmp_path, "--no-report")
-    assert done.returncode == 0, done.stderr
-    worlds = [(one["policy"], one["settings"]["behave"]) for one in summaries(tmp_path)]
-    assert worlds == [
-        *[(policy, "honest") for policy in ("budgets", "fifo")],
-        ("budgets", "high"),
-        *[(policy, name) for name in ("adaptive", "late") for policy in ("budgets", "fifo")],
-    ]
-    found = json.loads((tmp_path / "behaviours.json").read_text())
-    assert found["changes_nothing"] == [["fifo", "high"]]
-    assert [(one["policy"], one["behaviour"]) for one in found["behaviours"]] == [
-        ("budgets", "high"),
-        ("budgets", "late"),
-        ("fifo", "late"),
-    ]
-    learnt = {one["policy"]: one["drift"][-1] for one in found["adaptive"]}
-    assert set(learnt["budgets"]) == {"honest", "high"} and "declare-8h" not in learnt["fifo"]
-    assert "changes nothing" in done.stdout and "late (chance)" in done.stdout
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "summary.json",
-        *(f"behaviours.{e}" for e in ("json", "md", "html")),
-    }
-    again = simulate(*words.split(), tmp_path)
-    assert again.returncode == 2 and "add --force" in again.stderr
-
-
-def test_a_month_of_adaptive_people_says_what_they_came_to_do(tmp_path: Path) -> None:
-    words = "month --gpus 16 --people 20 --days 1 --behave adaptive,squat=20% --look-every 1h --reap-idle 1h --out"
-    done = simulate(*words.split(), tmp_path, "--no-report")
-    assert done.returncode == 0, done.stderr
-    (one,) = summaries(tmp_path)
-    assert one["workload"] == ("published (people=20, days=1, behave=squat=20%+adaptive, look-every=1h, reap-idle=1h)")
-    assert one["drift"][0]["squat"] == 4 and sum(one["moves"].values()) > 0
-    assert "people at the end: honest" in done.stdout
-
-
-def test_the_shell_completes_behaviours() -> None:
-    assert completion.behaviours("squat,declare") == ["squat,declare-8h", "squat,declare-15m", "squat,declare-0"]
-    assert completion.behaviours("ad") == ["adaptive"]
