@@ -370,3 +370,8 @@ def test_the_shell_completes_policies_settings_and_formats() -> None:
     assert completion.mixes("sat") == ["saturated"]
     assert completion.formats("s") == ["sacct", "supercloud", "swf"]
     assert completion.formats("p") == ["pai-2020", "pai-2023", "philly", "philly-json"]
+
+
+def test_the_formats_of_traces_are_told() -> None:
+    told = one_line(simulate("trace", "--help").stdout)
+    assert all(name in told for name in READERS)

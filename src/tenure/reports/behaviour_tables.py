@@ -21,6 +21,7 @@ from tenure.reports.behaviours import (
 from tenure.reports.catalogue import wait
 from tenure.reports.charts.behaviours import behaviour_pictures
 from tenure.reports.html import behaviours_page, write_pngs
+from tenure.reports.markdown import plain, points, table
 from tenure.reports.tables import write_json
 
 JSON_FILE, MARKDOWN_FILE, PAGE_FILE = "behaviours.json", "behaviours.md", "behaviours.html"
@@ -184,16 +185,10 @@ def sentences(found: Behaviours) -> list[str]:
 
 def markdown(found: Behaviours) -> str:
     """The same as the web page, but for the charts."""
-    lines = ["# Behaviours", "", found.about, "", RULE, "", *(f"- {line}" for line in sentences(found)), ""]
+    lines = ["# Behaviours", "", plain(found.about), "", plain(RULE), "", *points(sentences(found)), ""]
     for grid in grids(found):
-        lines += [f"## {grid.title}", "", grid.text, "", table(grid), ""]
+        lines += [f"## {grid.title}", "", grid.text, "", *table(grid.head, grid.rows), ""]
     return "\n".join(lines)
-
-
-def table(grid: Grid) -> str:
-    """Markdown."""
-    rows = [grid.head, ["---"] * len(grid.head), *grid.rows]
-    return "\n".join(f"| {' | '.join(cell.replace('*', chr(92) + '*') for cell in row)} |" for row in rows)
 
 
 def as_json(found: Behaviours) -> dict[str, Any]:
