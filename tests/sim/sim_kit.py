@@ -12,7 +12,7 @@ from tenure.core.events import Event
 from tenure.core.ledger import Span
 from tenure.core.model import DAY, HOUR, Contract, JobSpec, Role
 from tenure.core.scheduler import Result
-from tenure.core.state import State
+from tenure.core.state import State, protected
 from tenure.reports.records import Run
 from tenure.sim.loop import Simulation
 from tenure.sim.setup import START, Faults, Setup, make_cluster
@@ -92,6 +92,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.state = State()
+        self.protects = protected
         self.now = 0
         self.log: list[tuple[int, tuple[Event, ...], Result]] = []
         self.spans: list[tuple[str, Span]] = []
