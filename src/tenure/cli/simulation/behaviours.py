@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,7 +33,7 @@ def behaviours(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME...]",
+            metavar="NAME",
             help="What people do, like high squat; adaptive: all of them learn what pays.",
             autocompletion=completion.behaviours,
             show_default=False,
@@ -59,9 +59,12 @@ def behaviours(
         if value:
             raise CliError(f"{name}: every world has the same settings and no report of its own; leave it out")
     check_sizes("gpus", [gpus], _PER_HOST)
+    part = parse_part("share", share) / 1_000_000
+    if not part:
+        raise CliError(f"share = {share}: somebody has to do it")
     many = max(_LEAST, _PEOPLE * gpus // _FOR_GPUS) if people is None else people
     worlds = _Worlds(
-        options, _named(names), gpus, days, mix, many, share, look_ms(look_every), duration("reap-idle", reap_idle)
+        options, _named(names), gpus, days, mix, many, part, look_ms(look_every), duration("reap-idle", reap_idle)
     )
     worlds.run()
 
@@ -77,29 +80,25 @@ def _named(names: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*names, CHANCE])) if names else USUAL
 
 
+@dataclass(frozen=True, slots=True)
 class _Worlds:
-    """What was asked for. All raise CliError."""
+    """What was asked for. ``part``: of the people, who do it. Durations in ms. All raise CliError."""
 
-    def __init__(
-        self,
-        options: RunOptions,
-        names: Sequence[str],
-        gpus: int,
-        days: float,
-        mix: str,
-        people: int,
-        share: str,
-        look_every: int,
-        reap_idle: int,
-    ) -> None:
-        self.options, self.names, self.gpus, self.days, self.mix, self.people = options, names, gpus, days, mix, people
-        self.part = parse_part("share", share) / 1_000_000
-        if not self.part:
-            raise CliError(f"share = {share}: somebody has to do it")
-        self.look_every, self.reap_idle = look_every, reap_idle
+    options: RunOptions
+    names: Sequence[str]
+    gpus: int
+    days: float
+    mix: str
+    people: int
+    part: float
+    look_every: int
+    reap_idle: int
+
+    @property
+    def unheeded(self) -> set[tuple[str, str]]:
         from tenure.sim.worlds import unheeded
 
-        self.unheeded = unheeded(options.policies(), names)
+        return unheeded(self.options.policies(), self.names)
 
     def setups(self) -> Iterator[Setup]:
         from tenure.reports.behaviours import HONEST
@@ -112,9 +111,10 @@ class _Worlds:
         except ValueError as error:
             raise CliError(f"people = {self.people}: {error}") from error
         base = timed(self.options, base, days_ms(self.days))
+        unheeded = self.unheeded
         made = list(self.options.setups(lambda seed: replace(base, seed=seed)))
         for name in (HONEST, *self.names):
-            yield from (self._world(one, name) for one in made if (one.policy, name) not in self.unheeded)
+            yield from (self._world(one, name) for one in made if (one.policy, name) not in unheeded)
 
     def _world(self, base: Setup, name: str) -> Setup:
         from tenure.sim.researchers.adapting import Learning
