@@ -83,7 +83,7 @@ def test_minimum_shares_may_be_taken_by_preemption() -> None:
     a, other = Queue("poolA", 1, 0, 10, 2), Queue("default", 1, 4, 10)
     share = hadoop_shares.fair_shares([a, other], 4)["poolA"]
     assert share == 2
-    assert hadoop_shares.starved(a, a.min_share, SLOT)
+    assert a.needy
     assert hadoop_shares.deficit(a, share, SLOT, of_minimum=False, of_fair_share=False) == 0
     assert hadoop_shares.deficit(a, share, SLOT, of_minimum=True, of_fair_share=True) == 2
 
@@ -93,7 +93,7 @@ def test_fair_shares_may_be_taken_by_who_has_less_than_half() -> None:
     pools = [Queue("pool1", 1, 6, 6), Queue("pool2", 1, 2, 10), Queue("pool3", 1, 0, 10)]
     shared = hadoop_shares.fair_shares(pools, 8)
     assert set(shared.values()) == {Fraction(8, 3)}
-    below = {pool.name: hadoop_shares.starved(pool, shared[pool.name] / 2, SLOT) for pool in pools}
+    below = {pool.name: yarn_shares.starved(pool, hadoop_shares.half_of(shared[pool.name], SLOT)) for pool in pools}
     assert below == {"pool1": False, "pool2": False, "pool3": True}
     owed = {p.name: hadoop_shares.deficit(p, shared[p.name], SLOT, of_minimum=False, of_fair_share=True) for p in pools}
     assert owed == {"pool1": 0, "pool2": 0, "pool3": 2}
@@ -103,5 +103,5 @@ def test_less_than_a_whole_slot_is_no_reason_to_kill() -> None:
     """Three pools of 5 slots: half of 5/3 is less than one."""
     pools = [Queue("a", 1, 3, 9), Queue("b", 1, 2, 9), Queue("c", 1, 0, 9)]
     share = hadoop_shares.fair_shares(pools, 5)["c"]
-    assert not hadoop_shares.starved(pools[2], share / 2, SLOT)
+    assert not yarn_shares.starved(pools[2], hadoop_shares.half_of(share, SLOT))
     assert yarn_shares.starved(pools[2], share / 2)

@@ -12,7 +12,6 @@ What differs from the source is what ``yarn_shares`` says: it bisects and comput
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 from tenure.policies import yarn_shares
@@ -30,16 +29,20 @@ def fair_shares(pools: Sequence[Queue], total: Amount) -> dict[str, Fraction]:
     So unlike in YARN nobody's share is more than it wants, and others have what is left. Minima that add up to more
     than there is are scaled down in proportion, as the design document says.
     """
-    pools = [replace(pool, max_share=pool.demand, min_share=min(pool.min_share, pool.demand)) for pool in pools]
-    minima = sum(pool.min_share for pool in pools)
-    if minima > total:
-        return {pool.name: Fraction(pool.min_share) * total / minima for pool in pools}
-    return yarn_shares.fair_shares(pools, total)
+    minima = {pool.name: min(pool.min_share, pool.demand) for pool in pools}
+    together = sum(minima.values())
+    if together > total:
+        return {name: Fraction(least) * total / together for name, least in minima.items()}
+    bounded = [Queue(pool.name, pool.weight, 0, 0, minima[pool.name], pool.demand) for pool in pools]
+    return yarn_shares.fair_shares(bounded, total)
 
 
-def starved(pool: Queue, share: Amount, unit: int) -> bool:
-    """Whether a pool has fewer whole ``unit``s (a slot there) than it is to have of a share: what it lacks is whole."""
-    return pool.usage < _whole(min(share, pool.demand), unit)
+def half_of(fair_share: Amount, unit: int) -> int:
+    """A pool that has less than this, and than it wants, counts as starved: half of its fair share, in whole ``unit``s.
+
+    A unit is a slot there. Less than a whole one is no reason to kill.
+    """
+    return _whole(Fraction(fair_share) / 2, unit)
 
 
 def deficit(pool: Queue, fair_share: Amount, unit: int, *, of_minimum: bool, of_fair_share: bool) -> Amount:

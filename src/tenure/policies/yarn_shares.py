@@ -18,6 +18,7 @@ from fractions import Fraction
 
 Amount = int | Fraction
 """Of one resource, in any unit that is the same for all: here thousandths of a GPU."""
+_NONE = Fraction(0)
 Order = tuple[bool, bool, Fraction, bool, Fraction, int, str]
 
 
@@ -50,11 +51,10 @@ def order(queue: Queue) -> Order:
     minimum share (or of their demand if that is less); then usage over weight, a weight of 0 last; then who started
     first; then the name.
     """
-    of_minimum = Fraction(0)
-    if queue.needy:
-        of_minimum = Fraction(queue.usage) / min(queue.min_share, queue.demand)
-    of_weight = Fraction(queue.usage) / queue.weight if queue.weight else Fraction(queue.usage)
-    return not queue.demand, not queue.needy, of_minimum, not queue.weight, of_weight, queue.started, queue.name
+    needy, usage = queue.needy, queue.usage
+    of_minimum = Fraction(usage, min(queue.min_share, queue.demand)) if needy else _NONE
+    of_weight = Fraction(usage, queue.weight or 1)
+    return not queue.demand, not needy, of_minimum, not queue.weight, of_weight, queue.started, queue.name
 
 
 def fair_shares(siblings: Sequence[Queue], total: Amount) -> dict[str, Fraction]:
@@ -63,41 +63,31 @@ def fair_shares(siblings: Sequence[Queue], total: Amount) -> dict[str, Fraction]
     Usage and demand do not matter; who is inactive is to be left out, and has a share of 0. If the minima add up to
     more than ``total``, each has its minimum; if the maxima do not reach it, each has its maximum.
     """
-    bounds = [_bounds(one) for one in siblings]
-    ratio = _ratio(siblings, bounds, Fraction(total))
-    return {
-        one.name: _within(one.weight * ratio, least, most) for one, (least, most) in zip(siblings, bounds, strict=True)
-    }
-
-
-def _bounds(one: Queue) -> tuple[Fraction, Fraction | None]:
-    if one.max_share is None:
-        return Fraction(one.min_share), None
-    return Fraction(min(one.min_share, one.max_share)), Fraction(one.max_share)
-
-
-def _within(share: Amount, least: Fraction, most: Fraction | None) -> Fraction:
-    share = max(Fraction(share), least)
-    return share if most is None else min(share, most)
-
-
-def _ratio(siblings: Sequence[Queue], bounds: Sequence[tuple[Fraction, Fraction | None]], total: Fraction) -> Fraction:
-    """R: the weights' part of what is given out. Linear between the points where somebody leaves a bound."""
-    points: list[tuple[Fraction, Amount]] = []
-    for one, (least, most) in zip(siblings, bounds, strict=True):
-        if one.weight and least != most:
-            points.append((least / one.weight, one.weight))
-            if most is not None:
-                points.append((most / one.weight, -one.weight))
-    points.sort()
-    given, slope, ratio = sum((least for least, _ in bounds), Fraction(0)), Fraction(0), Fraction(0)
-    for point, change in points:
-        reached = given + slope * (point - ratio)
-        if reached >= total:
+    found = {one.name: Fraction(_least(one)) for one in siblings}
+    left: Amount = total - sum(_least(one) for one in siblings if not one.weight)
+    free = [one for one in siblings if one.weight]
+    while free:
+        # R = left / weights, if nobody else is at a bound. If more would go to those below theirs than come from those
+        # above, the R that is looked for is smaller, so those below stay there; else it is larger.
+        weights: Amount = sum(one.weight for one in free)
+        below = [one for one in free if one.weight * left < _least(one) * weights]
+        above = [one for one in free if one.max_share is not None and one.weight * left > one.max_share * weights]
+        lack = sum(_least(one) * weights - one.weight * left for one in below)
+        excess = sum(one.weight * left - (one.max_share or 0) * weights for one in above)
+        fixed = {one.name: one.max_share or 0 for one in above} if excess >= lack else {}
+        if lack >= excess:
+            fixed.update({one.name: _least(one) for one in below})
+        if not fixed:
+            found.update({one.name: Fraction(one.weight * left, weights) for one in free})
             break
-        given, ratio = reached, point
-        slope += change
-    return ratio + (total - given) / slope if slope and total > given else ratio
+        found.update({name: Fraction(share) for name, share in fixed.items()})
+        left -= sum(fixed.values())
+        free = [one for one in free if one.name not in fixed]
+    return found
+
+
+def _least(one: Queue) -> Amount:
+    return one.min_share if one.max_share is None else min(one.min_share, one.max_share)
 
 
 def starved(queue: Queue, share: Amount) -> bool:
