@@ -121,6 +121,16 @@ def test_less_than_a_part_of_the_fair_share_is_starving(percent: int, taken: int
 
 
 @pytest.mark.parametrize("name", ["yarn", "hadoop"])
+def test_a_gang_on_everything_ends_before_others_start(name: str) -> None:
+    world = Under(by_name(name), hosts(4), EVEN)
+    gang, waits = world.submit("lab/b", 8, replicas=4), world.submit("lab/a", 8)
+    world.wait(HOUR)
+    assert world.victims() == []
+    world.finish(gang)
+    assert waits in world.running()
+
+
+@pytest.mark.parametrize("name", ["yarn", "hadoop"])
 def test_no_queue_is_pushed_below_its_fair_share(name: str) -> None:
     world = Under(by_name(name), hosts(4), EVEN)
     gang = world.submit("lab/b", 8, replicas=3)

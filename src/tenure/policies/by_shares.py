@@ -202,7 +202,7 @@ def staying(queues: Queues) -> dict[str, int]:
 
 
 def evictable(queues: Queues, leaf: QueueNode) -> list[Attempt]:
-    """Attempts of a queue that may be stopped, in the order in which they were planned.
+    """Attempts of a queue that may be stopped, in no particular order.
 
     Nobody goes in the moment in which it starts: what starts and goes at once could do so for ever.
     """
