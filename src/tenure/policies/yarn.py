@@ -51,8 +51,9 @@ class Yarn(BySharesPolicy):
 
     def fair_shares(self, queues: Queues) -> Shares:
         """Path -> fair share of every budget now, thousandths of a GPU; 0 for those without any jobs."""
-        active = [(leaf.path, leaf.allocation) for leaf in queues.leaves if queues.demand(leaf.path) != NOTHING]
-        key = queues.state.the_tree(), queues.capacity.gpus, tuple(active)
+        active = tuple(leaf.path for leaf in queues.leaves if queues.demand(leaf.path) != NOTHING)
+        allocations = tuple(node.allocation for node in queues.nodes.values())
+        key = queues.state.the_tree(), allocations, queues.capacity.gpus, active
         known = self._shares.get(key)
         if known is None:
             if len(self._shares) >= _KEPT:
