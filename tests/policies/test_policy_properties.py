@@ -49,8 +49,18 @@ SETTINGS = {
     "drf": ({}, {}, {}),
     "drf-tree": ({}, {}, {}),
     "quotas": ({}, {"quota_least": 2}, {"quota_least": 0}),
+    "yarn": (
+        {},
+        {"min_share_percent": 0, "fair_share_timeout": MINUTE, "threshold_percent": 100},
+        {"min_share_percent": 50, "min_share_timeout": 0, "fair_share_timeout": 0, "busy_percent": 0},
+    ),
+    "hadoop": (
+        {},
+        {"min_share_percent": 0, "fair_share_timeout": MINUTE},
+        {"min_share_percent": 50, "min_share_timeout": 0, "fair_share_timeout": 0},
+    ),
 }
-EVICTING = {"priority"}
+EVICTING = {"priority", "yarn", "hadoop"}
 """Policies that evict, of those in ``SETTINGS``."""
 LEAVES_NOBODY = {"drf", "drf-tree"}
 """Policies under which everybody starts who fits."""

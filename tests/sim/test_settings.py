@@ -25,7 +25,7 @@ OF_RULE_10 = ("reserved_percent", "reserve_from", "reserve_margin_percent", "hea
 WEIGHTS = ("weight_age", "weight_fairshare", "weight_job_size", "weight_qos")
 COUNTS = dict.fromkeys(("evictions_per_minute", *OF_RULE_10, "cap_percent", "cap_least", *WEIGHTS), "7")
 VALUES = {**COUNTS, "packing": "on", "lookback": "9h", "unallocated_grace": "7s"}
-VALUES["quota_least"] = "7"
+VALUES |= {"quota_least": "7", "min_share_percent": "7", "threshold_percent": "7", "busy_percent": "7"}
 
 
 @pytest.mark.parametrize("name", SETTINGS)

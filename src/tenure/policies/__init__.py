@@ -10,11 +10,13 @@ from tenure.policies.base import Policy
 from tenure.policies.budgets import Budgets
 from tenure.policies.dominant import Drf, DrfTree
 from tenure.policies.fifo import Fifo
+from tenure.policies.hadoop import Hadoop
 from tenure.policies.priority import PriorityCaps
 from tenure.policies.quotas import Quotas
 from tenure.policies.slurm import Slurm
+from tenure.policies.yarn import Yarn
 
-_POLICIES = (Budgets, PriorityCaps, Fifo, Backfill, Slurm, Quotas, Drf, DrfTree)
+_POLICIES = (Budgets, PriorityCaps, Fifo, Backfill, Slurm, Quotas, Drf, DrfTree, Yarn, Hadoop)
 _MAKERS: dict[str, Callable[..., Policy]] = {policy.name: policy for policy in _POLICIES}
 NAMES = tuple(_MAKERS)
 DESCRIPTIONS = {
@@ -26,6 +28,8 @@ DESCRIPTIONS = {
     "quotas": "static quotas: each team its part of the GPUs, and what it leaves idle is nobody's",
     "drf": "dominant resource fairness over GPUs, CPUs and memory, the teams side by side",
     "drf-tree": "hierarchical dominant resource fairness, down the tree of budgets",
+    "yarn": "YARN's Fair Scheduler: a tree of queues by weight, minimum shares first, preemption after a time-out",
+    "hadoop": "the Hadoop Fair Scheduler of 2009: pools by weight, minimum shares first, two preemption time-outs",
 }
 """Name -> what it is, for people."""
 
