@@ -46,11 +46,16 @@ SETTINGS = {
         {"half_life": 3 * HOUR, "calc_period": 7 * MINUTE, "weight_qos": 500, "allowance": 0},
         {"half_life": 0, "max_age": HOUR, "weight_age": 20_000, "default_limit": 3 * HOUR},
     ),
+    "slurm-preempt": (
+        {},
+        {"exempt": 2 * HOUR, "half_life": 3 * HOUR, "calc_period": 7 * MINUTE, "allowance": 0},
+        {"exempt": 15 * MINUTE, "youngest_first": 1, "default_limit": 3 * HOUR},
+    ),
     "drf": ({}, {}, {}),
     "drf-tree": ({}, {}, {}),
     "quotas": ({}, {"quota_least": 2}, {"quota_least": 0}),
 }
-EVICTING = {"priority"}
+EVICTING = {"priority", "slurm-preempt"}
 """Policies that evict, of those in ``SETTINGS``."""
 LEAVES_NOBODY = {"drf", "drf-tree"}
 """Policies under which everybody starts who fits."""
@@ -250,7 +255,7 @@ def test_what_a_policy_promises_holds_whatever_happens(
     assert all(job.state is not JobState.QUEUED for job in chaos.world.ended.values())
 
 
-@pytest.mark.parametrize("name", ["fifo", "backfill", "slurm", "quotas", "drf", "drf-tree"])
+@pytest.mark.parametrize("name", ["fifo", "backfill", "slurm", "slurm-preempt", "quotas", "drf", "drf-tree"])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_long_line_is_served_as_by_somebody_who_remembers_nothing(name: str, seed: int) -> None:
     """Many wait, of a few shapes and lengths, in two clusters; they come, end, are held, let go and cancelled."""

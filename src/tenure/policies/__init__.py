@@ -13,8 +13,9 @@ from tenure.policies.fifo import Fifo
 from tenure.policies.priority import PriorityCaps
 from tenure.policies.quotas import Quotas
 from tenure.policies.slurm import Slurm
+from tenure.policies.slurm_preempt import SlurmPreempt
 
-_POLICIES = (Budgets, PriorityCaps, Fifo, Backfill, Slurm, Quotas, Drf, DrfTree)
+_POLICIES = (Budgets, PriorityCaps, Fifo, Backfill, Slurm, SlurmPreempt, Quotas, Drf, DrfTree)
 _MAKERS: dict[str, Callable[..., Policy]] = {policy.name: policy for policy in _POLICIES}
 NAMES = tuple(_MAKERS)
 DESCRIPTIONS = {
@@ -23,6 +24,7 @@ DESCRIPTIONS = {
     "fifo": "strictly first come, first served",
     "backfill": "first come, first served with EASY backfilling",
     "slurm": "Slurm's multifactor priority with Fair Tree and decayed usage, then EASY backfilling",
+    "slurm-preempt": "as slurm, and scavengers are preempted by QOS once they have run for the exempt time",
     "quotas": "static quotas: each team its part of the GPUs, and what it leaves idle is nobody's",
     "drf": "dominant resource fairness over GPUs, CPUs and memory, the teams side by side",
     "drf-tree": "hierarchical dominant resource fairness, down the tree of budgets",
