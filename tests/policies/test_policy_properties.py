@@ -51,11 +51,16 @@ SETTINGS = {
         {"exempt": 2 * HOUR, "half_life": 3 * HOUR, "calc_period": 7 * MINUTE, "allowance": 0},
         {"exempt": 15 * MINUTE, "youngest_first": 1, "default_limit": 3 * HOUR},
     ),
+    "kai": (
+        {},
+        {"quota_percent": 0, "half_life": 3 * HOUR, "reclaim_min_runtime": HOUR, "preempt_min_runtime": 15 * MINUTE},
+        {"quota_percent": 50, "k_percent": 700, "window": 5 * HOUR, "tumbling": 1},
+    ),
     "drf": ({}, {}, {}),
     "drf-tree": ({}, {}, {}),
     "quotas": ({}, {"quota_least": 2}, {"quota_least": 0}),
 }
-EVICTING = {"priority", "slurm-preempt"}
+EVICTING = {"priority", "slurm-preempt", "kai"}
 """Policies that evict, of those in ``SETTINGS``."""
 LEAVES_NOBODY = {"drf", "drf-tree"}
 """Policies under which everybody starts who fits."""

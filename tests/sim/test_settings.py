@@ -23,11 +23,14 @@ def all_of(policies: Sequence[str], given: Sequence[tuple[str, str]] = (), choic
 
 OF_RULE_10 = ("reserved_percent", "reserve_from", "reserve_margin_percent", "headroom_percent", "moves_per_hour")
 WEIGHTS = ("weight_age", "weight_fairshare", "weight_job_size", "weight_qos")
-COUNTS = dict.fromkeys(("evictions_per_minute", *OF_RULE_10, "cap_percent", "cap_least", *WEIGHTS), "7")
+COUNTS = dict.fromkeys(
+    ("evictions_per_minute", *OF_RULE_10, "cap_percent", "cap_least", "quota_percent", "k_percent", *WEIGHTS), "7"
+)
 VALUES = {
     **COUNTS,
     "packing": "on",
     "youngest_first": "on",
+    "tumbling": "on",
     "lookback": "9h",
     "unallocated_grace": "7s",
 }

@@ -10,12 +10,13 @@ from tenure.policies.base import Policy
 from tenure.policies.budgets import Budgets
 from tenure.policies.dominant import Drf, DrfTree
 from tenure.policies.fifo import Fifo
+from tenure.policies.kai import Kai
 from tenure.policies.priority import PriorityCaps
 from tenure.policies.quotas import Quotas
 from tenure.policies.slurm import Slurm
 from tenure.policies.slurm_preempt import SlurmPreempt
 
-_POLICIES = (Budgets, PriorityCaps, Fifo, Backfill, Slurm, SlurmPreempt, Quotas, Drf, DrfTree)
+_POLICIES = (Budgets, PriorityCaps, Fifo, Backfill, Slurm, SlurmPreempt, Quotas, Drf, DrfTree, Kai)
 _MAKERS: dict[str, Callable[..., Policy]] = {policy.name: policy for policy in _POLICIES}
 NAMES = tuple(_MAKERS)
 DESCRIPTIONS = {
@@ -28,6 +29,7 @@ DESCRIPTIONS = {
     "quotas": "static quotas: each team its part of the GPUs, and what it leaves idle is nobody's",
     "drf": "dominant resource fairness over GPUs, CPUs and memory, the teams side by side",
     "drf-tree": "hierarchical dominant resource fairness, down the tree of budgets",
+    "kai": "KAI Scheduler's time-based fair share: quotas, then weights and past usage, with reclaim",
 }
 """Name -> what it is, for people."""
 
