@@ -148,6 +148,21 @@ def test_who_backfills_may_preempt_if_the_first_is_not_delayed() -> None:
     assert world.running() == {gang}
 
 
+@pytest.mark.parametrize(("exempt", "started"), [(0, 2), (4 * HOUR, 1)])
+def test_scavengers_run_beside_the_first_as_far_as_it_can_preempt_them(exempt: int, started: int) -> None:
+    world = under(3, exempt=exempt)
+    kept = [world.submit("lab/b", 8, timeout=hours * HOUR) for hours in (3, 30)]
+    world.pause()
+    gang = world.submit("lab/b", 4, replicas=3)
+    free = [world.submit("lab/a", 4, min_runtime=FREE) for _ in range(2)]
+    world.resume()
+    assert world.running() == {*kept, *free[:started]}
+    world.wait(2 * HOUR)
+    world.finish(kept[0])
+    world.wait(5 * MINUTE)
+    assert gang in world.running() and len(world.victims()) == started - 1
+
+
 def test_what_is_on_its_way_is_not_preempted_for_again() -> None:
     world = under(2)
     free = [world.submit("lab/a", 8, min_runtime=FREE) for _ in range(2)]

@@ -109,6 +109,10 @@ class Backfill:
         """Whether the attempt would go at once for the job, so that nothing has to be expected of its end."""
         return False
 
+    def would_yield(self, state: State, job: Job, other: Job) -> bool:
+        """Whether that would be so of an attempt of the other job that starts now."""
+        return False
+
     def can_evict(self, state: State, cluster: ClusterState, job: Job) -> bool:
         """Whether ``evict`` would find a plan. Jobs of one shape are alike to it."""
         return False
@@ -298,7 +302,8 @@ class _Pass:
             slots = claim.slots
         if slots is None:
             return None
-        reserved.room.take(slots)
+        if not self.policy.would_yield(state, reserved.job, job):
+            reserved.room.take(slots)
         reserved.forget()
         return claim or moves.start(state, cluster, job, slots)
 

@@ -80,6 +80,9 @@ class SlurmPreempt(Slurm):
         view = self._view(state, state.clusters[attempt.cluster])
         return job.spec.charged and attempt.id in view.going
 
+    def would_yield(self, state: State, job: Job, other: Job) -> bool:
+        return job.spec.charged and not other.spec.charged and not self.exempt and state.evictions_allowed()
+
     def can_evict(self, state: State, cluster: ClusterState, job: Job) -> bool:
         return job.spec.charged and self._view(state, cluster).could_fit(job)
 
