@@ -46,6 +46,16 @@ SETTINGS = {
         {"half_life": 3 * HOUR, "calc_period": 7 * MINUTE, "weight_qos": 500, "allowance": 0},
         {"half_life": 0, "max_age": HOUR, "weight_age": 20_000, "default_limit": 3 * HOUR},
     ),
+    "slurm-preempt": (
+        {},
+        {"exempt": 2 * HOUR, "half_life": 3 * HOUR, "calc_period": 7 * MINUTE, "allowance": 0},
+        {"exempt": 15 * MINUTE, "youngest_first": 1, "default_limit": 3 * HOUR},
+    ),
+    "kai": (
+        {},
+        {"quota_percent": 0, "half_life": 3 * HOUR, "reclaim_min_runtime": HOUR, "preempt_min_runtime": 15 * MINUTE},
+        {"quota_percent": 50, "k_percent": 700, "window": 5 * HOUR, "tumbling": 1},
+    ),
     "drf": ({}, {}, {}),
     "drf-tree": ({}, {}, {}),
     "quotas": ({}, {"quota_least": 2}, {"quota_least": 0}),
@@ -60,7 +70,7 @@ SETTINGS = {
         {"min_share_percent": 50, "min_share_timeout": 0, "fair_share_timeout": 0},
     ),
 }
-EVICTING = {"priority", "yarn", "hadoop"}
+EVICTING = {"priority", "slurm-preempt", "yarn", "hadoop", "kai"}
 """Policies that evict, of those in ``SETTINGS``."""
 LEAVES_NOBODY = {"drf", "drf-tree"}
 """Policies under which everybody starts who fits."""
@@ -260,7 +270,7 @@ def test_what_a_policy_promises_holds_whatever_happens(
     assert all(job.state is not JobState.QUEUED for job in chaos.world.ended.values())
 
 
-@pytest.mark.parametrize("name", ["fifo", "backfill", "slurm", "quotas", "drf", "drf-tree"])
+@pytest.mark.parametrize("name", ["fifo", "backfill", "slurm", "slurm-preempt", "quotas", "drf", "drf-tree"])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_long_line_is_served_as_by_somebody_who_remembers_nothing(name: str, seed: int) -> None:
     """Many wait, of a few shapes and lengths, in two clusters; they come, end, are held, let go and cancelled."""

@@ -23,9 +23,10 @@ def all_of(policies: Sequence[str], given: Sequence[tuple[str, str]] = (), choic
 
 OF_RULE_10 = ("reserved_percent", "reserve_from", "reserve_margin_percent", "headroom_percent", "moves_per_hour")
 WEIGHTS = ("weight_age", "weight_fairshare", "weight_job_size", "weight_qos")
-COUNTS = dict.fromkeys(("evictions_per_minute", *OF_RULE_10, "cap_percent", "cap_least", *WEIGHTS), "7")
-VALUES = {**COUNTS, "packing": "on", "lookback": "9h", "unallocated_grace": "7s"}
-VALUES |= {"quota_least": "7", "min_share_percent": "7", "threshold_percent": "7", "busy_percent": "7"}
+OF_QUEUES = ("quota_least", "quota_percent", "k_percent", "min_share_percent", "threshold_percent", "busy_percent")
+COUNTS = dict.fromkeys(("evictions_per_minute", *OF_RULE_10, "cap_percent", "cap_least", *OF_QUEUES, *WEIGHTS), "7")
+SWITCHED = dict.fromkeys(("packing", "youngest_first", "tumbling"), "on")
+VALUES = {**COUNTS, **SWITCHED, "lookback": "9h", "unallocated_grace": "7s"}
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from tenure.core.apply import apply
-from tenure.core.decisions import Plan, Start
-from tenure.core.model import HOUR, MINUTE, Slots
-from tenure.core.placement import Room
+from tenure.core.decisions import Claim, Plan, Start
+from tenure.core.model import HOUR, MINUTE
 from tenure.core.queue import Group, Shape, shape_of
 from tenure.core.reasons import Reason
 from tenure.core.state import Attempt, ClusterState, Job, State
 from tenure.policies import moves
 from tenure.policies.line import FIRST, Age, Alike, Line, Turn, by_age
+from tenure.policies.shadow import Reservation
 from tenure.policies.standstill import Standstill
 
 
@@ -59,7 +59,7 @@ class Backfill:
         one = self._pass = _Pass(self, state, self._line)
         one.run()
         ends = [reserved.first_end for reserved in one.reserved.values()]
-        self._still = Standstill(state, one.passed, min(ends, default=None))
+        self._still = Standstill(state, one.passed, min((*ends, *self.changes(state)), default=None))
         before, self._said = self._said, {alike.shape: one.why(alike.shape, alike.sample) for _, alike in one.alikes}
         changed = any(before.get(shape, reason) is not reason for shape, reason in self._said.items())
         self._line.say(state, self._why, everybody=came is None or changed)
@@ -103,51 +103,30 @@ class Backfill:
         since = attempt.planned_at
         return since + (length << ((state.now - since) // length).bit_length())
 
+    # ---- for policies that evict
 
-@dataclass(slots=True)
-class Reservation:
-    """What is kept for the first job of a cluster.
+    def yields(self, state: State, job: Job, attempt: Attempt) -> bool:
+        """Whether the attempt would go at once for the job, so that nothing has to be expected of its end."""
+        return False
 
-    ``at``: its shadow time. ``room``: the room as it will be then, without the job. ``first_end``: when the first of
-    those who are expected to make room for it should have ended. ``beside``: for each shape the slots that a job may
-    take for longer, None when there are none; since the last plan.
-    """
+    def would_yield(self, state: State, job: Job, other: Job) -> bool:
+        """Whether that would be so of an attempt of the other job that starts now."""
+        return False
 
-    job: Job
-    at: int
-    room: Room
-    first_end: int
-    beside: dict[Shape, tuple[Slots, ...] | None] = field(default_factory=dict)
-    spare: Room | None = None
-    """What is free now and the reservation would not take; since the last plan, None until it is asked for."""
+    def can_evict(self, state: State, cluster: ClusterState, job: Job) -> bool:
+        """Whether ``evict`` would find a plan. Jobs of one shape are alike to it."""
+        return False
 
-    def may_keep(self, now: Room, job: Job) -> tuple[Slots, ...] | None:
-        """Slots that are free now and that the job may hold past the shadow time."""
-        shape = shape_of(job.spec)
-        if shape not in self.beside:
-            self.beside[shape] = self._look(now, job)
-        return self.beside[shape]
+    def evict(self, state: State, cluster: ClusterState, job: Job) -> Claim | None:
+        """The plan that has others make room for a job that does not fit."""
+        return None
 
-    def _look(self, now: Room, job: Job) -> tuple[Slots, ...] | None:
-        """Beside what the reservation would take, else where it fits best, if the reservation can make way."""
-        if self.spare is None:
-            self.spare = now.fork()
-            self.spare.take(moves.find(self.room, self.job) or ())
-        slots = moves.find(self.spare, job)
-        if slots is not None or self.room.free_gpus - job.spec.gpus < self.job.spec.gpus:
-            return slots
-        slots = moves.find(now, job)
-        return slots if slots is not None and self._fits_beside(slots) else None
+    def planned(self) -> None:
+        """A plan was applied: what was found out about evictions is out of date."""
 
-    def _fits_beside(self, slots: tuple[Slots, ...]) -> bool:
-        trial = self.room.fork()
-        trial.take(slots)
-        return trial.can_fit(self.job.spec.roles, self.job.spec.labels)
-
-    def forget(self) -> None:
-        """A plan was made in its cluster."""
-        self.beside.clear()
-        self.spare = None
+    def changes(self, state: State) -> Iterable[int]:
+        """When, ms UTC, time alone may change who can be evicted."""
+        return ()
 
 
 @dataclass(slots=True, eq=False)
@@ -205,6 +184,8 @@ class _Pass:
                     return True
                 if reserved.may_keep(clusters[name].room, job) is not None:
                     return True
+            if name in clusters and self.policy.can_evict(self.state, clusters[name], job):
+                return True
         return False
 
     def why(self, shape: Shape, sample: Job) -> Reason:
@@ -241,7 +222,7 @@ class _Pass:
         while behind:
             turn, trial = heappop(behind)
             alike, job = trial.alike, self.state.jobs[turn[-1]]
-            clusters = [cluster for cluster in alike.clusters if self._fits_now(cluster, alike.shape, alike.sample)]
+            clusters = [cluster for cluster in alike.clusters if self._could(cluster, alike)]
             if not clusters:
                 trials.remove(trial)
             elif self._try(job, clusters):
@@ -265,6 +246,8 @@ class _Pass:
         """Jobs that are alike and shorter than this (ms) could start; 0: none could; None: all of them could."""
         longest = -1
         for cluster in alike.clusters:
+            if self.policy.can_evict(self.state, cluster, alike.sample):
+                return None
             if self._fits_now(cluster, alike.shape, alike.sample):
                 reserved = self.reserved.get(cluster.spec.name)
                 if reserved is None or reserved.may_keep(cluster.room, alike.sample) is not None:
@@ -274,6 +257,11 @@ class _Pass:
 
     def _unreserved(self, cluster: ClusterState) -> bool:
         return cluster.spec.name not in self.reserved and cluster.spec.name not in self.full
+
+    def _could(self, cluster: ClusterState, alike: Alike) -> bool:
+        """Whether such a job fits in a cluster, or could by evicting others."""
+        fits = self._fits_now(cluster, alike.shape, alike.sample)
+        return fits or self.policy.can_evict(self.state, cluster, alike.sample)
 
     def _fits_now(self, cluster: ClusterState, shape: Shape, sample: Job) -> bool:
         spec = sample.spec
@@ -293,26 +281,31 @@ class _Pass:
                 apply(self.state, plan)
                 self.plans.append(plan)
                 self._fits.clear()
+                self.policy.planned()
                 return True
         return False
 
-    def _plan(self, cluster: ClusterState, job: Job) -> Start | None:
-        reserved = self.reserved.get(cluster.spec.name)
+    def _plan(self, cluster: ClusterState, job: Job) -> Start | Claim | None:
+        state, reserved = self.state, self.reserved.get(cluster.spec.name)
         if reserved is None:
-            return moves.start_in(self.state, cluster, job)
-        end = self.state.now + self.policy.length(job)
+            return moves.start_in(state, cluster, job) or self.policy.evict(state, cluster, job)
+        end = state.now + self.policy.length(job)
         if end <= reserved.at:
-            plan = moves.start_in(self.state, cluster, job)
+            plan = moves.start_in(state, cluster, job) or self.policy.evict(state, cluster, job)
             if plan is not None:
                 reserved.forget()
                 reserved.first_end = min(reserved.first_end, end)
             return plan
         slots = reserved.may_keep(cluster.room, job)
+        claim = self.policy.evict(state, cluster, job) if slots is None else None
+        if claim is not None and reserved.fits_beside(claim.slots):
+            slots = claim.slots
         if slots is None:
             return None
-        reserved.room.take(slots)
+        if not self.policy.would_yield(state, reserved.job, job):
+            reserved.room.take(slots)
         reserved.forget()
-        return moves.start(self.state, cluster, job, slots)
+        return claim or moves.start(state, cluster, job, slots)
 
     def _reserve(self, job: Job, alike: Alike) -> None:
         """Keep room for the job where it can be expected first, of the clusters that keep none for another.
@@ -337,18 +330,21 @@ class _Pass:
 
     def _anyone_fits(self, cluster: ClusterState) -> bool:
         return any(
-            cluster in alike.clusters
-            and self._fits_now(cluster, alike.shape, alike.sample)
-            and self.line.after(alike, FIRST) is not None
+            cluster in alike.clusters and self._could(cluster, alike) and self.line.after(alike, FIRST) is not None
             for _, alike in self.alikes
         )
 
     def _shadow(self, cluster: ClusterState, job: Job) -> Reservation | None:
         """When the job fits as attempts come to their expected ends, one after the other; None: not even then."""
-        state, spec = self.state, job.spec
-        here = (attempt for attempt in state.attempts.values() if attempt.cluster == cluster.spec.name)
-        ends = sorted((self.policy.end(state, attempt), attempt.id) for attempt in here)
-        room = cluster.room.fork()
+        state, spec, room = self.state, job.spec, cluster.room.fork()
+        ends = []
+        for attempt in state.attempts.values():
+            if attempt.cluster == cluster.spec.name:
+                if self.policy.yields(state, job, attempt):
+                    room.give(attempt.slots)
+                else:
+                    ends.append((self.policy.end(state, attempt), attempt.id))
+        ends.sort()
         for n, (end, attempt_id) in enumerate(ends):
             room.give(state.attempts[attempt_id].slots)
             if n + 1 < len(ends) and ends[n + 1][0] == end:

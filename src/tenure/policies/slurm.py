@@ -96,7 +96,7 @@ class Slurm(Backfill):
 
     def priority(self, job: Job) -> int:
         """What Slurm calls so, of a job that waits; as of the last calculation, or of its submission."""
-        return _HIGHEST - self.turns(job, ((job.submitted, job.id),))[0][0]
+        return _HIGHEST - Slurm.turns(self, job, ((job.submitted, job.id),))[0][0]
 
     def fair_share(self, leaf: str, user: str) -> tuple[int, int]:
         """Somebody's rank as of the last calculation, and the best one, which is the number of users."""

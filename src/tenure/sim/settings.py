@@ -42,7 +42,7 @@ _NAMED = {field: name for name, field in _OF_CLUSTERS.items()}
 _OF_POLICIES = {name: tuple(inspect.signature(type(by_name(name))).parameters) for name in NAMES}
 """Policy -> the settings that it takes itself."""
 _SWITCHES = {"on": True, "off": False}
-_SWITCHED = ("packing",)
+_SWITCHED = ("packing", "youngest_first", "tumbling")
 _COUNTS = (
     "evictions_per_minute",
     "reserved_percent",
@@ -56,6 +56,8 @@ _COUNTS = (
     "min_share_percent",
     "threshold_percent",
     "busy_percent",
+    "quota_percent",
+    "k_percent",
     "weight_age",
     "weight_fairshare",
     "weight_job_size",
