@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tenure.core.model import DAY
-from tenure.sim.traces import Supply, Trace, TraceOptions, Window, open_trace
+from tenure.reports.traces.records import Supply
+from tenure.sim.traces import Trace, TraceOptions, Window, open_trace
 from tenure.sim.traces.select import select
 from tenure.units import parse_time
 
