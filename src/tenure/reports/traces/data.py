@@ -1,0 +1,160 @@
+"""A trace's figures as data for JSON, and its distributions in steps that people read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tenure.core.model import DAY, HOUR, MINUTE, SECOND
+from tenure.reports.traces.records import PERCENTILES, SHORT, Distribution, Holders, TraceFigures
+from tenure.units import format_time
+
+DURATIONS = (
+    ("under 1 min", MINUTE),
+    ("1 to 10 min", SHORT),
+    ("10 to 60 min", HOUR),
+    ("1 to 6 h", 6 * HOUR),
+    ("6 to 24 h", DAY),
+    ("1 to 7 d", 7 * DAY),
+    ("over 7 d", None),
+)
+"""Name, and where the next step begins."""
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_PARTS_OF_LIMIT = (10, 50, 90)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """``jobs`` and ``gpu_time``: parts of all."""
+
+    name: str
+    jobs: float
+    gpu_time: float
+
+
+def duration_steps(found: Distribution) -> list[Step]:
+    """From under a minute to over a week. A bin of the distribution counts whole, where its middle is."""
+    return list(_steps(found, DURATIONS))
+
+
+def size_steps(found: Distribution) -> list[Step]:
+    """By powers of two, up to the largest job."""
+    steps: list[tuple[str, int | None]] = [("1", 2), ("2", 3)]
+    most = 2
+    while found.bins and most < found.most:
+        steps.append((f"{most + 1:,} to {2 * most:,}", 2 * most + 1))
+        most *= 2
+    return list(_steps(found, tuple(steps)))
+
+
+def _steps(found: Distribution, steps: tuple[tuple[str, int | None], ...]) -> Iterator[Step]:
+    jobs, gpu_ms = found.jobs or 1, found.gpu_ms or 1
+    least = 0
+    for name, below in steps:
+        inside = [one for one in found.bins if one.value >= least and (below is None or one.value < below)]
+        yield Step(name, sum(one.jobs for one in inside) / jobs, sum(one.gpu_ms for one in inside) / gpu_ms)
+        least = below or least
+
+
+def days_shown(figures: TraceFigures) -> tuple[str, ...]:
+    """Names of the rows of ``Arrivals.grid``."""
+    return WEEKDAYS if figures.dated else tuple(f"day {day} of 7" for day in range(1, 8))
+
+
+def moment(figures: TraceFigures, at: int) -> str:
+    """``2026-10-09T12:00:00Z``, or without dates ``day 3, 14:00``."""
+    if figures.dated:
+        return format_time(at)
+    day, rest = divmod(at, DAY)
+    return f"day {day + 1}, {rest // HOUR:02}:{rest % HOUR // MINUTE:02}"
+
+
+def as_data(figures: TraceFigures) -> dict[str, Any]:
+    """Plain data: ``_s`` are seconds, ``_part`` parts of a whole. Times are RFC 3339, or without dates seconds."""
+    source, supply, arrivals, limits = figures.source, figures.supply, figures.arrivals, figures.limits
+
+    def at(ms: int) -> str | int:
+        return format_time(ms) if figures.dated else ms // SECOND
+
+    return {
+        "name": source.name,
+        "format": source.format,
+        "complete": source.complete,
+        "cut": source.cut,
+        "rows": source.rows,
+        "jobs": figures.jobs,
+        "jobs_outside_cut": source.outside,
+        "left_out": source.left_out,
+        "bad_rows": source.bad,
+        "bad_row_examples": list(source.examples),
+        "files_of_another_kind": list(source.skipped_files),
+        "oddities": figures.oddities,
+        "start": at(figures.start),
+        "days": figures.days,
+        "first_submission": at(figures.first),
+        "last_submission": at(figures.last),
+        "demand": {
+            "gpu_hours": round(figures.gpu_hours, 3),
+            "average_gpus": round(supply.average_gpus, 3),
+            "gpus": figures.gpus,
+            "over_supply": figures.demand_over_supply,
+            "gpus_for": figures.gpus_for_supply,
+        },
+        "duration": {
+            **_percentiles(figures.runtimes, SECOND, "_s"),
+            "under_10_min_part": figures.short,
+            "steps": _plain(duration_steps(figures.runtimes)),
+        },
+        "gpus": {**_percentiles(figures.sizes, 1, ""), "steps": _plain(size_steps(figures.sizes))},
+        "people": _holders(figures.people),
+        "teams": _holders(figures.teams),
+        "arrivals": {
+            "jobs_per_hour": arrivals.mean,
+            "hourly_fano_factor": arrivals.fano,
+            "peak_to_trough": arrivals.peak_to_trough,
+            "weekend_part": arrivals.weekend,
+            "busiest_hour": {"start": at(arrivals.busiest_at), "jobs": arrivals.busiest},
+            "longest_silence": {"start": at(arrivals.silence_at), "length_s": arrivals.silence // SECOND},
+            "by_hour_of_day": list(arrivals.by_hour),
+            "by_weekday": dict(zip(days_shown(figures), arrivals.by_day, strict=True)),
+        },
+        "ends": {
+            name: {"jobs": jobs, "gpu_hours": round(gpu_ms / HOUR, 3)} for name, (jobs, gpu_ms) in figures.ends.items()
+        },
+        "waits": {
+            name: _percentiles(found, SECOND, "_s")
+            for name, found in {"all": figures.waits, **figures.waits_by_size}.items()
+            if found.bins
+        },
+        "limits": {
+            "jobs": limits.jobs,
+            "past_by_over_a_minute": limits.past,
+            "gpu_time_used_part": limits.used,
+            **{f"ran_under_{part}_percent_part": limits.part_used(part) for part in _PARTS_OF_LIMIT},
+            "requested": _percentiles(limits.requested, SECOND, "_s") if limits.jobs else None,
+        },
+    }
+
+
+def _percentiles(found: Distribution, unit: int, suffix: str) -> dict[str, Any]:
+    """With the number of jobs, by job and by GPU time."""
+    said: dict[str, Any] = {"jobs": found.jobs}
+    for name, by_gpu_time in (("by_job", False), ("by_gpu_time", True)):
+        said[name] = {f"p{p}{suffix}": found.percentile(p, by_gpu_time=by_gpu_time) // unit for p in PERCENTILES}
+    return said | {f"least{suffix}": found.least // unit, f"most{suffix}": found.most // unit}
+
+
+def _holders(found: Holders) -> dict[str, Any]:
+    return {
+        "count": found.count,
+        "jobs_of_names_beyond_the_bound": found.uncounted_jobs,
+        "top_percent_hold_part": {str(p): part for p, part in found.top.items()},
+        "largest": [
+            {"name": one.name, "jobs": one.jobs, "gpu_hours": round(one.gpu_ms / HOUR, 3)} for one in found.largest
+        ],
+    }
+
+
+def _plain(steps: list[Step]) -> list[dict[str, Any]]:
+    return [{"step": one.name, "jobs_part": one.jobs, "gpu_time_part": one.gpu_time} for one in steps]
