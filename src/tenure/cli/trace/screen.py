@@ -9,8 +9,8 @@ from rich.text import Text
 
 from tenure import units
 from tenure.cli import render
-from tenure.core.model import GPU, HOUR
-from tenure.reports.traces.data import Step, days_shown, duration_steps, moment, size_steps
+from tenure.core.model import GPU
+from tenure.reports.traces.data import Step, days_shown, duration_steps, moment, size_steps, squeezed
 from tenure.reports.traces.records import LIMIT_STEP, PERCENTILES, Distribution, Holders, TraceFigures
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -18,6 +18,7 @@ _HEIGHTS = "▁▂▃▄▅▆▇█"
 _WIDTH = 22
 _LARGEST = 5
 _NAME = 30
+_COLUMNS = 60
 _JOBS, _GPU_TIME = "cyan", "green"
 
 
@@ -42,9 +43,9 @@ def bar(part: float, width: int = _WIDTH) -> str:
 
 
 def spark(values: Sequence[int]) -> str:
-    """A column for each value, the largest one in full height."""
+    """A column for each value, the largest one in full height, none for 0."""
     most = max(values, default=0)
-    return "".join(_HEIGHTS[min(7, value * 8 // most)] if most else _HEIGHTS[0] for value in values)
+    return "".join(_HEIGHTS[min(7, value * 8 // most)] if value else " " for value in values)
 
 
 def _line(*parts: str) -> None:
@@ -89,7 +90,7 @@ def _cut(figures: TraceFigures) -> str:
 
 def _durations(figures: TraceFigures) -> None:
     _title("How long jobs ran")
-    _quantiles({"of the jobs": (figures.runtimes, False), "of the GPU time": (figures.runtimes, True)}, _span)
+    _quantiles({"of the jobs": (figures.runtimes, False), "of the GPU time": (figures.runtimes, True)})
     _steps("RAN", duration_steps(figures.runtimes))
 
 
@@ -98,16 +99,12 @@ def _sizes(figures: TraceFigures) -> None:
     _steps("GPUS", size_steps(figures.sizes))
 
 
-def _span(ms: int) -> str:
-    return render.span(ms)
-
-
-def _quantiles(rows: Mapping[str, tuple[Distribution, bool]], shown: object = _span) -> None:
+def _quantiles(rows: Mapping[str, tuple[Distribution, bool]]) -> None:
     heads = ("", "JOBS", *(f"P{p}" for p in PERCENTILES), "LONGEST")
     made = render.table(*heads, right=heads[1:])
     for name, (found, by_gpu_time) in rows.items():
         values = [found.percentile(p, by_gpu_time=by_gpu_time) for p in PERCENTILES]
-        made.add_row(name, f"{found.jobs:,}", *map(_span, values), _span(found.most))
+        made.add_row(name, f"{found.jobs:,}", *map(render.span, values), render.span(found.most))
     render.output().print(made)
 
 
@@ -129,7 +126,11 @@ def _arrivals(figures: TraceFigures) -> None:
     made.add_row("hour of day", Text(spark(found.by_hour), style=_JOBS), "00 to 23")
     ends = days_shown(figures)
     made.add_row("day of week", Text(spark(found.by_day), style=_JOBS), f"{ends[0]} to {ends[-1]}")
-    made.add_row("each day", Text(spark(_squeezed(figures)), style=_JOBS), f"over the {_days(figures.days)}")
+    made.add_row(
+        "each day",
+        Text(spark([jobs for jobs, _ in squeezed(figures, _COLUMNS)[1]]), style=_JOBS),
+        f"over the {_days(figures.days)}",
+    )
     render.output().print(made)
     _line(
         f"{found.mean:,.1f} jobs an hour",
@@ -137,41 +138,34 @@ def _arrivals(figures: TraceFigures) -> None:
         f"hourly Fano factor {found.fano:,.1f}" if found.fano is not None else "",
         f"peak to trough of a day {found.peak_to_trough:.1f}" if found.peak_to_trough is not None else "",
         f"weekend days {_percent(found.weekend)} of others" if found.weekend is not None else "",
-        f"longest silence {_span(found.silence)} from {moment(figures, found.silence_at)}" if found.silence else "",
+        f"longest silence {render.span(found.silence)} from {moment(figures, found.silence_at)}"
+        if found.silence
+        else "",
     )
-
-
-def _squeezed(figures: TraceFigures, most: int = 60) -> list[int]:
-    """Jobs by the day, or by as many days as fit ``most`` columns."""
-    day = 24 * HOUR
-    count = max(1, -(-figures.span // day))
-    width = -(-count // most)
-    sums = [0] * -(-count // width)
-    for at, jobs, _ in figures.arrivals.days:
-        sums[min((at - figures.start) // day // width, len(sums) - 1)] += jobs
-    return sums
 
 
 def _people(figures: TraceFigures) -> None:
     _title("Whose they are")
     people, teams = figures.people, figures.teams
-    _line(f"{units.counted(people.count, 'person').replace('persons', 'people')} {_top(people)}", _beyond(people))
-    _line(f"{units.counted(teams.count, 'team')} {_top(teams)}", _beyond(teams))
+    if figures.teamless:
+        _line(f"{people.count:,} people or teams, of which the trace knows only one{_top(people)}", _beyond(people))
+    else:
+        _line(f"{people.count:,} {'person' if people.count == 1 else 'people'}{_top(people)}", _beyond(people))
+        _line(f"{units.counted(teams.count, 'team')}{_top(teams)}", _beyond(teams))
     made = render.table("THE LARGEST", "JOBS", "GPU-HOURS", "GPU TIME", "", right=("JOBS", "GPU-HOURS", "GPU TIME"))
     total = figures.supply.asked or 1
-    same = [one.name for one in people.largest] == [one.name for one in teams.largest]
-    for what, found in (("team", teams), ("person", people)):
-        if what == "person" and same:
-            continue
+    for what, found in (("", teams),) if figures.teamless else (("team ", teams), ("person ", people)):
         for one in found.largest[:_LARGEST]:
-            name = f"{what} {one.name[:_NAME]}"
+            name = f"{what}{one.name[:_NAME]}"
             hours = units.format_gpu_hours(one.gpu_ms * GPU, 0)
             made.add_row(Text(name), f"{one.jobs:,}", f"{int(hours):,}", *_share(one.gpu_ms / total, _GPU_TIME))
     render.output().print(made)
 
 
 def _top(found: Holders) -> str:
-    return "; ".join(f"the top {p} % hold {_percent(part)}" for p, part in found.top.items() if p in (1, 5, 25))
+    """What the largest hold, where so many percent are at least one of them."""
+    said = [f"the top {p} % hold {_percent(part)}" for p, part in found.top.items() if found.count * p >= 100]
+    return f": {', '.join(said)} of the GPU time" if said else ""
 
 
 def _beyond(found: Holders) -> str:

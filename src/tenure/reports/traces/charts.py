@@ -25,15 +25,17 @@ from tenure.reports.charts.style import (
     time_axis,
     title,
 )
-from tenure.reports.traces.data import Step, days_shown, size_steps
+from tenure.reports.traces.data import Step, days_shown, size_steps, squeezed
 from tenure.reports.traces.records import LIMIT_STEP, SIZE_CLASSES, Distribution, Holders, TraceFigures
 from tenure.units import format_duration
 
 JOBS, GPU_TIME = "jobs", "GPU time"
+PEOPLE, TEAMS = "people", "teams"
 _TWO = alt.Scale(domain=[JOBS, GPU_TIME], range=[SKY, BLUE])
 _DASHES = alt.Scale(domain=[JOBS, GPU_TIME], range=[[5, 3], [1, 0]])
 _TICKS = {1: "1 s", 60: "1 min", 600: "10 min", 3600: "1 h", 21600: "6 h", 86400: "1 d", 604800: "1 w", 2592000: "30 d"}
 _POINTS = 250
+_MOST_STEPS = 800
 _HEIGHT = 240
 _CLASSES = dict(zip((name for name, _ in SIZE_CLASSES), (GREEN, BLUE, ORANGE, VERMILION), strict=True))
 
@@ -104,10 +106,11 @@ def _told(ms: int) -> str:
 
 
 def _lines(points: Sequence[Datum], what: str, colour: alt.Color) -> Any:
-    most = max(point["seconds"] for point in points)
+    least, most = min(point["seconds"] for point in points), max(point["seconds"] for point in points)
+    begins = max(at for at in _TICKS if at <= least)
     expression = " : ".join(f"datum.value == {at} ? '{label}'" for at, label in _TICKS.items()) + " : ''"
     axis = alt.Axis(values=list(_TICKS), labelExpr=expression, labelOverlap=True)
-    scale = alt.Scale(type="log", domain=[1, max(2.0, most)], nice=False)
+    scale = alt.Scale(type="log", domain=[begins, max(2.0 * begins, most)], nice=False)
     return (
         alt.Chart()
         .mark_line(interpolate="step-after", strokeWidth=1.8)
@@ -163,14 +166,14 @@ def _beside(
 
 
 def over_time(figures: TraceFigures) -> Picture:
-    """What was asked for and how many jobs came, day by day."""
+    """What was asked for and how many jobs came, day by day, or in longer steps where there are many days."""
     dated = figures.dated
     rows: list[Datum] = []
-    there = {at: (jobs, gpu_ms) for at, jobs, gpu_ms in figures.arrivals.days}
-    for at in range(figures.start // DAY * DAY if dated else 0, figures.start + figures.span + DAY, DAY):
-        jobs, gpu_ms = there.get(at, (0, 0))
+    length, sums = squeezed(figures, _MOST_STEPS)
+    for step, (jobs, gpu_ms) in enumerate([*sums, (0, 0)]):
+        at = figures.start + step * length
         shown = clock(at)[:10] if dated else f"day {at // DAY + 1}"
-        rows.append({"t": at if dated else at // DAY, "day": shown, "jobs": jobs, "gpus": round(gpu_ms / DAY, 2)})
+        rows.append({"t": at if dated else at // DAY, "day": shown, "jobs": jobs, "gpus": round(gpu_ms / length, 2)})
     x = time_axis() if dated else alt.X("t:Q", title="days from the start", scale=alt.Scale(nice=False))
     base = alt.Chart(alt.NamedData("rows"))
     asked = base.mark_area(interpolate="step-after", color=BLUE).encode(
@@ -233,13 +236,13 @@ def week(figures: TraceFigures) -> Picture:
 
 def concentration(figures: TraceFigures) -> Picture:
     """How much of the GPU time the largest people and teams hold."""
-    both = {"people": figures.people, "teams": figures.teams}
+    both = {"people or teams": figures.people} if figures.teamless else {PEOPLE: figures.people, TEAMS: figures.teams}
     points = [
         {"of": name, "holders": round(holders, 5), "part": round(part, 5)}
         for name, found in both.items()
         for holders, part in found.curve
     ]
-    scale = alt.Scale(domain=list(both), range=[BLUE, ORANGE])
+    scale = alt.Scale(domain=list(both), range=[BLUE, ORANGE][: len(both)])
     lines = (
         alt.Chart(alt.NamedData("points"))
         .mark_line(strokeWidth=2)
@@ -247,7 +250,7 @@ def concentration(figures: TraceFigures) -> Picture:
             alt.X("holders:Q", title="part of them, the largest first", axis=alt.Axis(format="%")),
             alt.Y("part:Q", title="part of the GPU time", axis=alt.Axis(format="%")),
             alt.Color("of:N", title=None, scale=scale),
-            alt.StrokeDash("of:N", title=None, scale=alt.Scale(domain=list(both), range=[[1, 0], [5, 3]])),
+            alt.StrokeDash("of:N", title=None, scale=alt.Scale(domain=list(both), range=[[1, 0], [5, 3]][: len(both)])),
             tooltip=["of:N", alt.Tooltip("holders:Q", format=".1%"), alt.Tooltip("part:Q", format=".1%")],
         )
     )

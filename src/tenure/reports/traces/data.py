@@ -57,6 +57,21 @@ def _steps(found: Distribution, steps: tuple[tuple[str, int | None], ...]) -> It
         least = below or least
 
 
+def squeezed(figures: TraceFigures, most: int) -> tuple[int, list[tuple[int, int]]]:
+    """The span in at most ``most`` steps of whole days, with the jobs and the GPU time that came in each.
+
+    Returns the length of a step, ms, and the steps.
+    """
+    days = max(1, -(-figures.span // DAY))
+    width = -(-days // most)
+    jobs, gpu_ms = [0] * -(-days // width), [0] * -(-days // width)
+    for at, came, asked in figures.arrivals.days:
+        step = min((at - figures.start) // DAY // width, len(jobs) - 1)
+        jobs[step] += came
+        gpu_ms[step] += asked
+    return width * DAY, list(zip(jobs, gpu_ms, strict=True))
+
+
 def days_shown(figures: TraceFigures) -> tuple[str, ...]:
     """Names of the rows of ``Arrivals.grid``."""
     return WEEKDAYS if figures.dated else tuple(f"day {day} of 7" for day in range(1, 8))

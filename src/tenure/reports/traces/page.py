@@ -54,7 +54,7 @@ def _sections(figures: TraceFigures) -> dict[str, list[tuple[str, str]]]:
     ):
         rhythm += [(label, value)] if value else []
     found = {"Demand": demand, "Arrivals": rhythm}
-    found["People"] = [*_holders("people", figures.people), *_holders("teams", figures.teams)]
+    found["People"] = [row for name, holders in _who(figures).items() for row in _holders(name, holders)]
     if limits.jobs:
         found["Limits"] = [
             ("jobs with a limit", f"{limits.jobs:,}"),
@@ -63,6 +63,11 @@ def _sections(figures: TraceFigures) -> dict[str, list[tuple[str, str]]]:
             ("more than a minute past it", f"{limits.past:,}"),
         ]
     return found
+
+
+def _who(figures: TraceFigures) -> dict[str, Holders]:
+    both = {"teams": figures.teams, "people": figures.people}
+    return {"people or teams": figures.people} if figures.teamless else both
 
 
 def _holders(name: str, found: Holders) -> list[tuple[str, str]]:
@@ -100,7 +105,7 @@ def _tables(figures: TraceFigures) -> list[Table]:
             (name, "jobs", "GPU-hours"),
             [[one.name, f"{one.jobs:,}", format_gpu_hours(one.gpu_ms * GPU)] for one in found.largest],
         )
-        for name, found in (("teams", figures.teams), ("people", figures.people))
+        for name, found in _who(figures).items()
     ]
     return [Table("Percentiles, within 1 %", head, rows), *steps, *holders]
 

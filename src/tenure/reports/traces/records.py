@@ -249,6 +249,11 @@ class TraceFigures:
         return {"1": self.supply.gpus_for(SHARE_ONE), "2.5": self.supply.gpus_for(5 * SHARE_ONE // 2)}
 
     @property
+    def teamless(self) -> bool:
+        """Whether people and teams are the same, which is so where the trace knows only one of them."""
+        return self.people == self.teams
+
+    @property
     def largest(self) -> int:
         """GPUs of the largest job."""
         return self.sizes.most

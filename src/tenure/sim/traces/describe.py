@@ -55,6 +55,10 @@ class Describer:
             self._waits_by_size[size_class(job.gpus)].add(job.waited, asked)
         self._look(job)
 
+    def next_file(self) -> None:
+        """What follows is of another file, which may begin where it likes."""
+        self._before = 0
+
     def _look(self, job: TraceJob) -> None:
         """For what is odd."""
         odd = self._odd

@@ -35,8 +35,11 @@ def describe_file(
     since = zero + window.start if window is not None and window.start is not None else None
     until = zero + window.end if window is not None and window.end is not None else None
     reading, describer = Reading(path=path.name), Describer()
-    first, last, outside = None, 0, 0
+    first, last, outside, files = None, 0, 0, 0
     for job in named(read(path, format, reading, gauge), reading):
+        if len(reading.files) != files:
+            files = len(reading.files)
+            describer.next_file()
         at = job.submitted
         first, last = at if first is None else min(first, at), max(last, at)
         if (since is not None and at < since) or (until is not None and at >= until):
