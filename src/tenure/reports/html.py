@@ -1,4 +1,4 @@
-"""Web pages that open without a network: one for a run, one for a comparison.
+"""Web pages that open without a network: one for a run, one for a comparison, one for a trace.
 
 Libraries, charts and data are inside the page. Everything that a run says was written by somebody, so all of it is
 escaped: texts by the template engine, chart data by writing ``<``, ``>`` and ``&`` in JSON as escapes. A content

@@ -212,8 +212,8 @@ def _account(figures: TraceFigures) -> None:
     for title, counts in (("Left out", source.left_out), ("Bad rows", source.bad), ("Odd", figures.oddities)):
         if counts:
             _title(title)
-            made = render.table("", "", right=("",), fold=())
-            made.show_header = False
+            made = Table.grid(padding=(0, 2, 0, 0))
+            made.add_column(justify="right")
             for what, count in counts.items():
                 made.add_row(f"{count:,}", Text(what))
             render.output().print(made)
