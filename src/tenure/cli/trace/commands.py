@@ -123,7 +123,8 @@ def _gauged(name: str) -> Iterator[Gauge]:
     from tenure.sim.traces import Gauge
 
     columns = (TextColumn("reading {task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=render.errors(), transient=True) as bars:
+    console = render.errors()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         task = bars.add_task(name.replace("[", "\\["), total=None)
         gauge = Gauge(lambda done, there: bars.update(task, completed=done, total=there))
         before = signal.getsignal(signal.SIGINT)

@@ -12,8 +12,11 @@ from tenure.reports.traces.records import PERCENTILES, Distribution, Holders, Tr
 from tenure.units import format_duration, format_gpu_hours
 
 
-def write_report(figures: TraceFigures, folder: Path) -> list[Path]:
-    """Write ``report.html`` and a picture of every chart into ``folder``. Returns the files. Raises OSError."""
+def write_report(figures: TraceFigures, folder: Path, png: bool = True) -> list[Path]:
+    """Write ``report.html`` and, with ``png``, a picture of every chart into ``folder``. Returns the files.
+
+    Raises OSError.
+    """
     shown = list(pictures(figures))
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / REPORT_FILE
@@ -30,7 +33,7 @@ def write_report(figures: TraceFigures, folder: Path) -> list[Path]:
         ),
         "utf-8",
     )
-    return [page, *write_pngs(shown, folder)]
+    return [page, *(write_pngs(shown, folder) if png else ())]
 
 
 def _percent(part: float) -> str:

@@ -59,6 +59,8 @@ def describe_file(
 
 def _origin(path: Path, format: str | None, gauge: Gauge) -> int:
     """Midnight of the first day of a trace with dates, ms UTC, else 0."""
+    if path.is_fifo():
+        raise TraceError(f"{path}: a pipe is read once, and a window from the start of a trace takes two: give dates")
     reading = Reading()
     first: int | None = None
     for job in read(path, format, reading, gauge):
