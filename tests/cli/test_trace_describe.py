@@ -54,7 +54,7 @@ def test_what_the_screen_says(report: Path) -> None:
         "2 days; submitted from 2026-01-05T08:00:00Z to 2026-01-06T08:00:00Z",
         "asks for 0.2 GPUs on average, 9 GPU-hours; 0.02 x the 8 GPUs; 1 x 8 GPUs; 2.5 x 8 GPUs",
         "of the GPU time     2   1h   1h   1h   1h       1h",
-        "5 to 8  50.0 %  ███████████             88.9 %  ███████████████████▌",
+        "5 to 8  50.0 %  ███████████               88.9 %  ███████████████████▌",
         "1 person\n1 team\n",
         "team vision     2          9   100.0 %",
         "all        2   1h   1h   1h   1h       1h",

@@ -68,7 +68,7 @@ def test_only_what_a_trace_tells_is_drawn(tmp_path: Path) -> None:
     assert [one.name for one in pictures(bare())] == ALL[:6]
     (page,) = write_report(bare(), tmp_path, png=False)
     text = page.read_text()
-    assert "people or teams" in text and "wait, all" not in text and "of another" not in text
+    assert "people or teams" in text and "wait, all" not in text and "weekend day" not in text
 
 
 def test_the_supply_is_a_line_only_where_there_is_one() -> None:

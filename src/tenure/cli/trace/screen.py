@@ -122,15 +122,13 @@ def _share(part: float, colour: str) -> tuple[str, Text]:
 def _arrivals(figures: TraceFigures) -> None:
     found = figures.arrivals
     _title("When they came" + (" (UTC)" if found.dated else " (from the trace's start)"))
+    length, steps = squeezed(figures, _COLUMNS)
     made = Table.grid(padding=(0, 2, 0, 0))
     made.add_row("hour of day", Text(spark(found.by_hour), style=_JOBS), "00 to 23")
     ends = days_shown(figures)
     made.add_row("day of week", Text(spark(found.by_day), style=_JOBS), f"{ends[0]} to {ends[-1]}")
-    made.add_row(
-        "each day",
-        Text(spark([jobs for jobs, _ in squeezed(figures, _COLUMNS)[1]]), style=_JOBS),
-        f"over the {_days(figures.days)}",
-    )
+    each = f"{units.format_duration(length)} each"
+    made.add_row("over time", Text(spark([jobs for jobs, _ in steps]), style=_JOBS), each)
     render.output().print(made)
     _line(
         f"{found.mean:,.1f} jobs an hour",

@@ -126,7 +126,7 @@ def _lines(points: Sequence[Datum], what: str, colour: alt.Color) -> Any:
 def sizes(figures: TraceFigures) -> Picture:
     """Part of the jobs, and of the GPU time, by the GPUs of a job."""
     heading = title("How many GPUs jobs took", f"the largest {figures.largest:,}")
-    text = "Small jobs are most of the jobs; what the GPUs do is mostly the work of large ones."
+    text = "As parts of the jobs, and of the GPU time: the two may differ widely."
     return _beside("sizes", "Sizes", text, heading, size_steps(figures.sizes), "GPUs")
 
 
@@ -294,7 +294,7 @@ def largest(figures: TraceFigures) -> Picture:
         hours.properties(width=420, height=height), jobs.properties(width=260, height=height), spacing=24
     ).resolve_scale(y="shared")
     heading = title("The largest teams", f"{len(found)} of {figures.teams.count:,}, by GPU time")
-    text = "Many jobs and much GPU time are seldom the same team's."
+    text = "Many jobs and much GPU time need not be the same team's."
     return picture("teams", "Teams", text, chart.properties(title=heading), {"rows": rows})
 
 

@@ -87,31 +87,15 @@ def moment(figures: TraceFigures, at: int) -> str:
 
 def as_data(figures: TraceFigures) -> dict[str, Any]:
     """Plain data: ``_s`` are seconds, ``_part`` parts of a whole. Times are RFC 3339, or without dates seconds."""
-    source, supply, arrivals, limits = figures.source, figures.supply, figures.arrivals, figures.limits
-
-    def at(ms: int) -> str | int:
-        return format_time(ms) if figures.dated else ms // SECOND
-
     return {
-        "name": source.name,
-        "format": source.format,
-        "complete": source.complete,
-        "cut": source.cut,
-        "rows": source.rows,
-        "jobs": figures.jobs,
-        "jobs_outside_cut": source.outside,
-        "left_out": source.left_out,
-        "bad_rows": source.bad,
-        "bad_row_examples": list(source.examples),
-        "files_of_another_kind": list(source.skipped_files),
-        "oddities": figures.oddities,
-        "start": at(figures.start),
+        **_account(figures),
+        "start": _at(figures, figures.start),
         "days": figures.days,
-        "first_submission": at(figures.first),
-        "last_submission": at(figures.last),
+        "first_submission": _at(figures, figures.first),
+        "last_submission": _at(figures, figures.last),
         "demand": {
             "gpu_hours": round(figures.gpu_hours, 3),
-            "average_gpus": round(supply.average_gpus, 3),
+            "average_gpus": round(figures.supply.average_gpus, 3),
             "gpus": figures.gpus,
             "over_supply": figures.demand_over_supply,
             "gpus_for": figures.gpus_for_supply,
@@ -124,16 +108,7 @@ def as_data(figures: TraceFigures) -> dict[str, Any]:
         "gpus": {**_percentiles(figures.sizes, 1, ""), "steps": _plain(size_steps(figures.sizes))},
         "people": _holders(figures.people),
         "teams": _holders(figures.teams),
-        "arrivals": {
-            "jobs_per_hour": arrivals.mean,
-            "hourly_fano_factor": arrivals.fano,
-            "peak_to_trough": arrivals.peak_to_trough,
-            "weekend_part": arrivals.weekend,
-            "busiest_hour": {"start": at(arrivals.busiest_at), "jobs": arrivals.busiest},
-            "longest_silence": {"start": at(arrivals.silence_at), "length_s": arrivals.silence // SECOND},
-            "by_hour_of_day": list(arrivals.by_hour),
-            "by_weekday": dict(zip(days_shown(figures), arrivals.by_day, strict=True)),
-        },
+        "arrivals": _arrivals(figures),
         "ends": {
             name: {"jobs": jobs, "gpu_hours": round(gpu_ms / HOUR, 3)} for name, (jobs, gpu_ms) in figures.ends.items()
         },
@@ -142,13 +117,55 @@ def as_data(figures: TraceFigures) -> dict[str, Any]:
             for name, found in {"all": figures.waits, **figures.waits_by_size}.items()
             if found.bins
         },
-        "limits": {
-            "jobs": limits.jobs,
-            "past_by_over_a_minute": limits.past,
-            "gpu_time_used_part": limits.used,
-            **{f"ran_under_{part}_percent_part": limits.part_used(part) for part in _PARTS_OF_LIMIT},
-            "requested": _percentiles(limits.requested, SECOND, "_s") if limits.jobs else None,
-        },
+        "limits": _limits(figures),
+    }
+
+
+def _at(figures: TraceFigures, ms: int) -> str | int:
+    return format_time(ms) if figures.dated else ms // SECOND
+
+
+def _account(figures: TraceFigures) -> dict[str, Any]:
+    source = figures.source
+    return {
+        "name": source.name,
+        "format": source.format,
+        "complete": source.complete,
+        "cut": source.cut,
+        "rows": source.rows,
+        "jobs": figures.jobs,
+        "synthetic_jobs": figures.synthetic,
+        "jobs_outside_cut": source.outside,
+        "left_out": source.left_out,
+        "bad_rows": source.bad,
+        "bad_row_examples": list(source.examples),
+        "files_of_another_kind": list(source.skipped_files),
+        "oddities": figures.oddities,
+    }
+
+
+def _arrivals(figures: TraceFigures) -> dict[str, Any]:
+    found = figures.arrivals
+    return {
+        "jobs_per_hour": found.mean,
+        "hourly_fano_factor": found.fano,
+        "peak_to_trough": found.peak_to_trough,
+        "weekend_part": found.weekend,
+        "busiest_hour": {"start": _at(figures, found.busiest_at), "jobs": found.busiest},
+        "longest_silence": {"start": _at(figures, found.silence_at), "length_s": found.silence // SECOND},
+        "by_hour_of_day": list(found.by_hour),
+        "by_weekday": dict(zip(days_shown(figures), found.by_day, strict=True)),
+    }
+
+
+def _limits(figures: TraceFigures) -> dict[str, Any]:
+    found = figures.limits
+    return {
+        "jobs": found.jobs,
+        "past_by_over_a_minute": found.past,
+        "gpu_time_used_part": found.used,
+        **{f"ran_under_{part}_percent_part": found.part_used(part) for part in _PARTS_OF_LIMIT},
+        "requested": _percentiles(found.requested, SECOND, "_s") if found.jobs else None,
     }
 
 

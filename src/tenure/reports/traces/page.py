@@ -53,7 +53,7 @@ def _sections(figures: TraceFigures) -> dict[str, list[tuple[str, str]]]:
     for label, value in (
         ("hourly Fano factor", None if arrivals.fano is None else f"{arrivals.fano:,.1f}"),
         ("peak to trough of a day", None if arrivals.peak_to_trough is None else f"{arrivals.peak_to_trough:.1f}"),
-        ("a day of the weekend, of another", None if arrivals.weekend is None else _percent(arrivals.weekend)),
+        ("jobs on a weekend day, of another", None if arrivals.weekend is None else _percent(arrivals.weekend)),
     ):
         rhythm += [(label, value)] if value else []
     found = {"Demand": demand, "Arrivals": rhythm}

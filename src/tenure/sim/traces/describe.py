@@ -9,7 +9,7 @@ from tenure.core.model import DAY, SECOND
 from tenure.reports.traces.records import ENDED, SHORT, SIZE_CLASSES, Source, Supply, TraceFigures, size_class
 from tenure.sim.traces.records import End, Reading, TraceJob, printable
 from tenure.sim.traces.sketch import Seen, Sketch
-from tenure.sim.traces.tallies import Hours, LimitTally, Names
+from tenure.sim.traces.tallies import MOST_HOURS, Hours, LimitTally, Names
 
 _ID_BITS = 27
 REPEATED = "an id that an earlier job has"
@@ -17,7 +17,7 @@ INSTANT = "ran for a second or less"
 PAST_LIMIT = "ran more than a minute past its limit"
 BACKWARDS = "started before it was submitted: a clock was moved, or Submit is that of a later run"
 UNSORTED = "submitted before the job above it"
-FAR_HOURS = "submitted in an hour beyond the 300,000 told apart: not among the arrivals"
+FAR_HOURS = f"submitted in an hour beyond the {MOST_HOURS:,} told apart: not among the arrivals"
 
 
 class Describer:
