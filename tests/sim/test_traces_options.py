@@ -1,4 +1,4 @@
-"""What is chosen of a trace: window, thinning, scale, sizes, synthetic debug jobs, rules, budgets, figures."""
+"""What is chosen of a trace: window, thinning, scale, sizes, synthetic debug jobs, rules, budgets."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tenure.core.model import DAY, HOUR, MINUTE, SECOND, SHARE_ONE, Budget, Contract
 from tenure.core.tree import Tree
-from tenure.sim.traces import Rule, Shares, Supply, TraceError, TraceJob, TraceOptions, Window, describe
+from tenure.reports.traces.records import Supply
+from tenure.sim.traces import Rule, Shares, TraceError, TraceJob, TraceOptions, Window
 from tenure.sim.traces.budgets import largest_remainder, team_budgets
-from tenure.sim.traces.figures import percentile
 from tenure.sim.traces.select import Selection, select
 from tenure.units import parse_time
 
@@ -233,24 +233,3 @@ def test_shares_add_up_and_follow_the_weights(weights: dict[str, int]) -> None:
     for name, weight in weights.items():
         assert shares[name] >= 1
         assert abs(shares[name] - weight * SHARE_ONE / total) <= len(weights) + 1
-
-
-def test_figures() -> None:
-    found = [*TEAMS, replace(JOB, id="4", runtime=5 * MINUTE, gpus=1, team="tiny", synthetic=True)]
-    figures = describe(found, 2 * DAY, 16)
-    assert (figures.jobs, figures.synthetic, figures.users, figures.days, figures.largest) == (4, 1, 3, 2, 8)
-    assert figures.gpu_hours == pytest.approx(80 + 1 / 12)
-    assert figures.average_gpus == pytest.approx((80 + 1 / 12) / 48)
-    assert figures.demand_over_supply == pytest.approx((80 + 1 / 12) / 48 / 16)
-    assert figures.runtimes == {10: 5 * MINUTE, 50: HOUR, 90: 6 * HOUR, 99: 6 * HOUR}
-    assert figures.sizes == {10: 1, 50: 8, 90: 8, 99: 8}
-    assert figures.short == 0.25
-    assert figures.ends == {"unknown": 4}
-    assert [(team.team, team.jobs) for team in figures.teams] == [("Big Team", 1), ("self", 1), ("tiny", 2)]
-    with pytest.raises(ValueError, match="no jobs"):
-        describe([], DAY)
-
-
-def test_percentiles_by_nearest_rank() -> None:
-    assert [percentile(range(1, 101), p) for p in (1, 50, 90, 99, 100)] == [1, 50, 90, 99, 100]
-    assert percentile([7], 50) == 7

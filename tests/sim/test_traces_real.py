@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tenure.core.model import DAY
-from tenure.sim.traces import Supply, Trace, TraceOptions, Window, open_trace
+from tenure.core.model import DAY, HOUR, MINUTE, SECOND
+from tenure.reports.traces.records import Supply
+from tenure.sim.traces import Trace, TraceOptions, Window, describe_file, open_trace
 from tenure.sim.traces.select import select
 from tenure.units import parse_time
 
@@ -35,6 +36,8 @@ def test_itp() -> None:
     assert (min(job.runtime for job in trace.jobs), figures.largest) == (600_000, 64)
     assert trace.supply.over(456) == pytest.approx(2.49, abs=0.005)
 
+    assert figures.arrivals.fano == pytest.approx(61.1, abs=0.05)
+
     alone = select(trace.jobs, TraceOptions(gpus=88, teams_only=("cluster07",), add_debug=500_000), None)
     added = [job for job in alone.jobs if job.synthetic]
     assert len(added) / (len(alone.jobs) - len(added)) == pytest.approx(0.5, abs=0.02)
@@ -50,6 +53,13 @@ def test_philly() -> None:
     assert trace.origin == parse_time("2017-10-03T00:00:00Z")
     assert (trace.span, trace.gpus) == (69 * DAY, 176)
     assert trace.supply.average_gpus == pytest.approx(444, abs=0.5)
+    found = describe_file(Path(FOLDER) / "philly-2017/philly.csv.xz", cut="2017-10-03..2017-12-10", gpus=176)
+    assert (found.jobs, found.teams.count, found.demand_over_supply) == (72_765, 14, pytest.approx(2.52, abs=0.005))
+    assert found.arrivals.fano == pytest.approx(158.7, abs=0.05)
+    assert found.arrivals.weekend == pytest.approx(0.513, abs=0.0005)
+    assert [found.runtimes.percentile(p) for p in (50, 90)] == [
+        pytest.approx(22.35 * MINUTE, rel=0.01), pytest.approx(3.226 * HOUR, rel=0.01),
+    ]  # fmt: skip
 
 
 def test_supercloud() -> None:
@@ -59,4 +69,8 @@ def test_supercloud() -> None:
     assert reading.left_out == {"no GPUs": 7_227}
     assert reading.oddities["no GPUs were asked for, but some allocated: taken as asked for"] == 33
     assert trace.pooled_teams == len({job.user for job in trace.jobs}) - 19
+    found = describe_file(Path(FOLDER) / "supercloud-2021/slurm-log.csv.gz")
+    assert (found.people.count, found.people.top[5]) == (131, pytest.approx(0.441, abs=0.0005))
+    assert (found.waits.jobs, found.waits.percentile(50), found.limits.jobs) == (2_401, 4 * SECOND, 1_394)
+    assert found.ends["timeout"][0] == 116
     assert all(job.timeout is None or job.timeout % 60_000 == 0 for job in trace.jobs)

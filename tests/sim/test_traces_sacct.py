@@ -44,7 +44,7 @@ def read(*lines: str, header: str = HEADER) -> tuple[list[TraceJob], Reading]:
 def test_a_job() -> None:
     jobs, reading = read(row())
     submitted = parse_time("2026-01-05T08:00:00Z")
-    assert jobs == [TraceJob("100", submitted, 2 * HOUR, 8, "vision", "ada", End.COMPLETED, 0, DAY)]
+    assert jobs == [TraceJob("100", submitted, 2 * HOUR, 8, "vision", "ada", End.COMPLETED, 0, DAY, waited=HOUR)]
     assert (reading.rows, reading.kept, reading.dated) == (1, 1, True)
     assert not reading.oddities
 

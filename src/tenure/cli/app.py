@@ -22,6 +22,7 @@ from tenure.cli import (
     simulation,
     slurm,
     top,
+    trace,
     why,
 )
 from tenure.cli.main import version
@@ -98,6 +99,7 @@ app.add_typer(slurm.app, name="slurm", rich_help_panel=_OPERATE)
 
 app.add_typer(notice.app, name="notice", rich_help_panel=_JOBS)
 app.add_typer(simulation.app, name="simulate", rich_help_panel="Trying a policy first")
+app.add_typer(trace.app, name="trace", rich_help_panel="Trying a policy first")
 
 _MACHINE = "The server"
 app.command(rich_help_panel=_MACHINE)(local.init)

@@ -1,4 +1,4 @@
-"""Web pages that open without a network: one for a run, one for a comparison.
+"""Web pages that open without a network: one for a run, one for a comparison, one for a trace.
 
 Libraries, charts and data are inside the page. Everything that a run says was written by somebody, so all of it is
 escaped: texts by the template engine, chart data by writing ``<``, ``>`` and ``&`` in JSON as escapes. A content
@@ -23,6 +23,7 @@ from tenure.reports.charts.style import Picture, Spec
 from tenure.reports.metrics import Summary, summary, wait_key
 from tenure.reports.pages import BASE, BEHAVIOURS, COMPARISON, RUN, SIDES
 from tenure.reports.records import Run
+from tenure.reports.traces.template import TRACE
 from tenure.reports.waits import CLASSES, GROUPS, PERCENTILES
 
 REPORT_FILE = "report.html"
@@ -72,6 +73,11 @@ def run_page(found: Summary, shown: Sequence[Picture]) -> str:
     )
 
 
+def trace_page(name: str, shown: Sequence[Picture], **parts: Any) -> str:
+    """The page of a trace; ``parts`` are what its template names."""
+    return _page("trace", name, shown, **parts)
+
+
 def comparison_page(shown: Sequence[Picture], **parts: Any) -> str:
     """The page of a comparison; ``parts`` are what its template names."""
     return _page("comparison", "Comparison", shown, **parts)
@@ -96,7 +102,7 @@ def _page(template: str, name: str, shown: Sequence[Picture], **parts: Any) -> s
 @cache
 def _templates() -> Environment:
     pages = {"base": BASE, "run": RUN, "comparison": COMPARISON, "sides": SIDES, "behaviours": BEHAVIOURS}
-    loader = DictLoader(pages)
+    loader = DictLoader({**pages, "trace": TRACE})
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 

@@ -57,7 +57,21 @@ th:first-child, td:first-child { text-align: left; padding-left: 0; } th { font-
 </html>
 """
 
-RUN = """{% extends "base" %}
+TABLES = """{% block after %}
+{% for table in tables %}
+<h2>{{ table.title }}</h2>
+<div class="wide"><table>
+<tr>{% for cell in table.head %}<th>{{ cell }}</th>{% endfor %}</tr>
+{% for row in table.rows %}
+<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
+{% endfor %}
+</table></div>
+{% endfor %}
+{% endblock %}
+"""
+
+RUN = (
+    """{% extends "base" %}
 {% block content %}
 <p class="quiet">{{ run.workload }}; {{ "{:,}".format(run.jobs) }} jobs; {{ run.days }} days simulated until
 {{ run.simulated_until }}, the first {{ run.warmup_days }} of which are not counted;
@@ -91,18 +105,9 @@ RUN = """{% extends "base" %}
 other funded jobs. Jobs that never started count with the wait they had when they were cancelled or the run ended, so
 waits are lower bounds where there are such jobs.</p>
 {% endblock %}
-{% block after %}
-{% for table in tables %}
-<h2>{{ table.title }}</h2>
-<div class="wide"><table>
-<tr>{% for cell in table.head %}<th>{{ cell }}</th>{% endfor %}</tr>
-{% for row in table.rows %}
-<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
-{% endfor %}
-</table></div>
-{% endfor %}
-{% endblock %}
 """
+    + TABLES
+)
 
 COMPARISON = """{% extends "base" %}
 {% block content %}

@@ -14,8 +14,10 @@ run counts, from its first submission. Times have no zone and are taken as UTC.
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeVar
 
 from tenure.core.model import MINUTE, SECOND
@@ -23,9 +25,19 @@ from tenure.sim.traces import slurm
 from tenure.sim.traces.files import Source
 from tenure.sim.traces.records import BadRow, End, LeftOut, Reading, TraceError, TraceJob
 from tenure.sim.traces.rows import MAX_SECONDS, NEVER_RAN, UNASKED, count, gpus_of, length, ran
+from tenure.sim.traces.sketch import Seen
 
 _Made = TypeVar("_Made")
 ID = re.compile(r"(?P<job>\d{1,18})(?:_(?P<task>\d{1,9})|_(?P<tasks>\[.*)|\+(?P<part>\d{1,6}))?(?:\.(?P<step>.+))?")
+STEP = "a step of a job"
+WINDOW = 10_000
+"""Jobs whose further rows are awaited: runs after a requeue, parts of a heterogeneous job."""
+_MOST_RUNNING = 50_000
+TOO_FAR = "a row of a job that had its others far above: those count"
+_SHIFTED = (
+    "Elapsed is not what lies between Start and End: suspended meanwhile, or a clock moved, as for daylight saving"
+)
+_SLACK = 2 * SECOND
 _STILL_RUNNING = "still running when the report was made: taken as ended then"
 
 
@@ -38,7 +50,7 @@ def columns_of(line: str) -> list[str] | None:
 @dataclass(frozen=True, slots=True)
 class _Run:
     """One row. ``started``: ms UTC, 0 if unknown. ``part``: of a heterogeneous job, else -1. ``unasked``: the report
-    says what was asked for, and that was no GPUs.
+    says what was asked for, and that was no GPUs. ``shifted``: its length is not what lies between start and end.
     """
 
     key: tuple[str, str]
@@ -46,30 +58,75 @@ class _Run:
     started: int
     job: TraceJob
     unasked: bool
+    shifted: bool
 
 
-def read_sacct(sources: Iterable[Source], reading: Reading) -> Iterator[TraceJob]:
-    """Jobs come when all is read, since a job's rows may be anywhere. Raises TraceError for a header that lacks what
-    is needed: JobID, Submit, a runtime (Elapsed, or Start and End) and a column with GPUs (AllocTRES or ReqTRES).
+_Parts = dict[int, _Run]
+
+
+def read_sacct(sources: Iterable[Source], reading: Reading, window: int = WINDOW) -> Iterator[TraceJob]:
+    """Jobs, each when ``window`` later ones have begun, in the order of their first rows. What still runs comes last:
+    a later report may tell its end. Memory does not grow with the report.
+
+    Raises TraceError for a header that lacks what is needed: JobID, Submit, a runtime (Elapsed, or Start and End) and a
+    column with GPUs (AllocTRES or ReqTRES).
     """
     reading.dated = True
-    runs: dict[tuple[tuple[str, str], int], _Run] = {}
+    open_jobs = _Window(reading, window)
     for source in sources:
         reading.files.append(source.name)
         for run in _runs(source, reading):
-            _merge(runs, run, reading)
-    jobs: dict[tuple[str, str], list[_Run]] = {}
-    for run in runs.values():
-        jobs.setdefault(run.key, []).append(run)
-    for parts in jobs.values():
+            yield from open_jobs.take(run)
+    yield from open_jobs.rest()
+    reading.oddities = +reading.oddities  # without the zeros
+
+
+class _Window:
+    """The jobs whose further rows are still awaited. sacct sorts by job, so a job's rows come together, but for those
+    of reports that were joined.
+    """
+
+    def __init__(self, reading: Reading, size: int) -> None:
+        self._reading = reading
+        self._size = size
+        self._recent: OrderedDict[tuple[str, str], _Parts] = OrderedDict()
+        self._running: OrderedDict[tuple[str, str], _Parts] = OrderedDict()
+        self._seen = Seen()
+
+    def take(self, run: _Run) -> Iterator[TraceJob]:
+        """Gives the jobs that are not waited for any more."""
+        key = run.key
+        parts = self._recent.get(key)
+        if parts is None:
+            parts = self._running.pop(key, None)
+            if self._seen.came("\n".join(key)) and parts is None:
+                self._reading.left_out[TOO_FAR] += 1
+                return
+            parts = self._recent[key] = parts or {}
+        _merge(parts, run, self._reading)
+        while len(self._recent) > self._size:
+            key, parts = self._recent.popitem(last=False)
+            if any(one.job.end is End.RUNNING for one in parts.values()):
+                self._running[key] = parts
+            else:
+                yield self._whole(parts)
+        while len(self._running) > _MOST_RUNNING:
+            yield self._whole(self._running.popitem(last=False)[1])
+
+    def rest(self) -> Iterator[TraceJob]:
+        for parts in (*self._running.values(), *self._recent.values()):
+            yield self._whole(parts)
+
+    def _whole(self, parts: _Parts) -> TraceJob:
+        reading = self._reading
         if len(parts) > 1:
             reading.left_out["a further part of a heterogeneous job, added to its first"] += len(parts) - 1
         reading.kept += 1
-        job = _together(parts)
+        job = _together(list(parts.values()))
         reading.oddities[_STILL_RUNNING] += job.end is End.RUNNING
-        reading.oddities[UNASKED] += any(run.unasked for run in parts)
-        yield job
-    reading.oddities = +reading.oddities  # without the zeros
+        reading.oddities[UNASKED] += any(run.unasked for run in parts.values())
+        reading.oddities[_SHIFTED] += any(run.shifted for run in parts.values())
+        return job
 
 
 def _runs(source: Source, reading: Reading) -> Iterator[_Run]:
@@ -77,22 +134,30 @@ def _runs(source: Source, reading: Reading) -> Iterator[_Run]:
 
 
 def table(source: Source, reading: Reading, made: Callable[[dict[str, str]], _Made]) -> Iterator[_Made]:
-    """What ``made`` makes of each row, by column in lower case. It raises LeftOut or BadRow for rows of which nothing
-    is made, and those are counted in ``reading``. Raises TraceError as ``read_sacct`` does.
+    """What ``made`` makes of each row, by column in lower case; steps are counted and left out. It raises LeftOut or
+    BadRow for rows of which nothing is made, and those are counted in ``reading``. Raises TraceError as ``read_sacct``
+    does.
     """
     columns: list[str] | None = None
+    place = 0  # of the id
     for line, text in enumerate(source.lines, 1):
-        if not text.strip():
-            continue
-        header = columns_of(text)
-        if header is not None and (columns is None or not _lacking(header)):  # again where reports were joined
-            columns = _checked(source.name, header)
+        if "jobid" in text.lower():
+            header = columns_of(text)
+            if header is not None and (columns is None or not _lacking(header)):  # again where reports were joined
+                columns = _checked(source.name, header)
+                place = columns.index("jobid" if "jobid" in columns else "jobidraw")
+                continue
+        elif not text.strip():
             continue
         if columns is None:
             raise TraceError(f"{source.name}: no header line with JobID before {text.strip()[:80]!r}")
         reading.rows += 1
         try:
-            yield made(_fields(columns, text))
+            cells = _cells(columns, text)
+            if "." in cells[place] and (match := ID.fullmatch(cells[place])) and match["step"] is not None:
+                reading.left_out[STEP] += 1  # most rows are steps: no more is made of them
+                continue
+            yield made(dict(zip(columns, cells, strict=True)))
         except LeftOut as why:
             reading.left_out[why.reason] += 1
         except BadRow as bad:
@@ -117,13 +182,13 @@ def _lacking(columns: list[str]) -> list[str]:
     return lacks
 
 
-def _fields(columns: list[str], text: str) -> dict[str, str]:
+def _cells(columns: list[str], text: str) -> list[str]:
     values = text.rstrip("\r\n").split("|")
     if len(values) == len(columns) + 1 and not values[-1]:  # --parsable ends lines with a bar, --parsable2 does not
         values.pop()
     if len(values) != len(columns):
         raise BadRow("wrong number of fields", f"{len(values)}, not {len(columns)}; is there a | in a job's name?")
-    return dict(zip(columns, values, strict=True))
+    return values
 
 
 def _run(fields: dict[str, str]) -> _Run:
@@ -132,7 +197,7 @@ def _run(fields: dict[str, str]) -> _Run:
     if match is None:
         raise BadRow("JobID is unreadable", id_text[:40])
     if match["step"] is not None:
-        raise LeftOut("a step of a job")
+        raise LeftOut(STEP)
     if match["tasks"] is not None:
         raise LeftOut(NEVER_RAN)  # the tasks of an array that still wait, on one line
     end = slurm.end_of(fields["state"]) if "state" in fields else End.UNKNOWN
@@ -142,21 +207,36 @@ def _run(fields: dict[str, str]) -> _Run:
     if submitted is None:
         raise BadRow("Submit is unknown")
     user = named(fields, "user", "uid") or "unknown"
-    asked = slurm.gpus(fields.get("reqtres", ""))
+    asked = _gpus(fields.get("reqtres", ""))
     name = match["job"] if match["task"] is None else f"{match['job']}_{match['task']}"
     job = TraceJob(
         name,
         submitted,
         runtime,
-        gpus_of(asked or slurm.gpus(fields.get("alloctres", ""))),
+        gpus_of(asked or _gpus(fields.get("alloctres", ""))),
         named(fields, "account", "group", "qos", "partition") or "none",
         user,
         end,
         slurm.exit_code(fields.get("exitcode", ""), end),
         limit(fields),
+        waited=None if started is None else started - submitted,
     )
     unasked = not asked and bool(named(fields, "reqtres"))
-    return _Run((name, user), int(match["part"] or -1), started or 0, job, unasked)
+    return _Run((name, user), int(match["part"] or -1), started or 0, job, unasked, _shifted(fields, started, runtime))
+
+
+_gpus = lru_cache(4096)(slurm.gpus)  # few texts, many rows
+
+
+def _shifted(fields: dict[str, str], started: int | None, runtime: int) -> bool:
+    """Whether a row's length is not the time between its start and its end. An end that cannot be read says nothing."""
+    if started is None:
+        return False
+    try:
+        ended = slurm.time(fields.get("end", ""), "End")
+    except BadRow:
+        return False
+    return ended is not None and abs(ended - started - runtime) > _SLACK
 
 
 def elapsed(fields: dict[str, str], started: int | None) -> int:
@@ -188,16 +268,16 @@ def named(fields: dict[str, str], *columns: str) -> str:
     return next((value for column in columns if (value := fields.get(column, "").strip())), "")
 
 
-def _merge(runs: dict[tuple[tuple[str, str], int], _Run], run: _Run, reading: Reading) -> None:
-    """Of several rows of a job, the run that started last; from the first submission on."""
-    there = runs.get((run.key, run.part))
+def _merge(parts: _Parts, run: _Run, reading: Reading) -> None:
+    """Of several rows of a job, the run that started last; from the first submission on, and with its wait."""
+    there = parts.get(run.part)
     if there is None:
-        runs[run.key, run.part] = run
+        parts[run.part] = run
         return
     reading.left_out["another run or record of the same job"] += 1
     last = max(there, run, key=lambda one: (one.started, one.job.runtime))
-    first = min(there.job.submitted, run.job.submitted)
-    runs[run.key, run.part] = replace(last, job=replace(last.job, submitted=first))
+    first = min(there.job, run.job, key=lambda job: (job.submitted, job.waited is None, job.waited or 0))
+    parts[run.part] = replace(last, job=replace(last.job, submitted=first.submitted, waited=first.waited))
 
 
 def _together(parts: list[_Run]) -> TraceJob:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from tenure.core.model import DAY, HOUR, SECOND, SHARE_ONE
-from tenure.sim.traces.figures import Supply
+from tenure.reports.traces.records import Supply
 from tenure.sim.traces.options import TraceOptions, Window
 from tenure.sim.traces.records import TraceError, TraceJob
 
+OTHER_TEAMS, OUTSIDE, THINNED = "of other teams", "outside the window", "thinned out"
 _DEBUG_BEFORE = HOUR
 _DEBUG_RUNTIMES = ((10, 60), (60, 180), (180, 600))
 """Synthetic debug jobs: seconds from and below, each pair as likely as the others."""
@@ -32,14 +33,51 @@ class Selection:
     counts: dict[str, int]
 
 
-def select(jobs: Iterable[TraceJob], options: TraceOptions, origin: int | None) -> Selection:
-    """``jobs`` in any order, with times from the trace's zero, or in ms UTC where that is ``origin``. Raises TraceError
-    when nothing is left, or the window has dates and the trace has none.
+class Sieve:
+    """Leaves jobs out as they come, before it is known where the trace starts, so that they need not be kept: those
+    that ``select`` would leave out, for the same reasons. ``first``, ``last``: submissions of all jobs.
     """
-    counts: Counter[str] = Counter()
+
+    def __init__(self, options: TraceOptions) -> None:
+        self.first: int | None = None
+        self.last = 0
+        self.counts: Counter[str] = Counter()
+        self._options = options
+        self._teams = frozenset(options.teams_only)
+
+    def keeps(self, job: TraceJob, dated: bool) -> bool:
+        """False for what is left out whatever follows. ``dated``: whether the trace's times are dates."""
+        at, options = job.submitted, self._options
+        self.first = at if self.first is None else min(self.first, at)
+        self.last = max(self.last, at)
+        if self._teams and job.team not in self._teams:
+            self.counts[OTHER_TEAMS] += 1
+            return False
+        window = options.window
+        sure = window is None or window.dated == dated
+        if window is not None and (sure or dated):
+            zero = 0 if sure else self.first // DAY * DAY  # which later jobs may only make earlier
+            early = sure and window.start is not None and at < window.start
+            if early or (window.end is not None and at >= zero + window.end):
+                self.counts[OUTSIDE] += 1
+                return False
+        if sure and options.thin < SHARE_ONE and options.draw("thin", job.id) >= options.thin:
+            self.counts[THINNED] += 1
+            return False
+        return True
+
+
+def select(
+    jobs: Iterable[TraceJob], options: TraceOptions, origin: int | None, sieve: Sieve | None = None
+) -> Selection:
+    """``jobs`` in any order, with times from the trace's zero, or in ms UTC where that is ``origin``. ``sieve``: what
+    they came through. Raises TraceError when nothing is left, or the window has dates and the trace has none.
+    """
+    counts: Counter[str] = Counter() if sieve is None else Counter(sieve.counts)
     jobs = list(jobs)
     zero = origin or 0
-    start, end = _bounds(options.window, origin, max((job.submitted for job in jobs), default=zero) - zero)
+    last = max((job.submitted for job in jobs), default=zero) if sieve is None else max(sieve.last, zero)
+    start, end = bounds(options.window, origin, last - zero)
     chosen = _chosen(jobs, options, zero + start, zero + end, counts)
     kept = [_sized(job, options, counts) for job in chosen]
     if not kept:
@@ -58,8 +96,11 @@ def select(jobs: Iterable[TraceJob], options: TraceOptions, origin: int | None) 
     return Selection(tuple(fitting), start, end - start, gpus, {what: count for what, count in counts.items() if count})
 
 
-def _bounds(window: Window | None, origin: int | None, last: int) -> tuple[int, int]:
-    """From and to, ms from the trace's zero; not beyond the day of the ``last`` submission."""
+def bounds(window: Window | None, origin: int | None, last: int) -> tuple[int, int]:
+    """From and to, ms from the trace's zero; not beyond the day of the ``last`` submission.
+
+    Raises TraceError for a window with dates where ``origin`` is None.
+    """
     close = (last // DAY + 1) * DAY
     if window is None:
         return 0, close
@@ -76,11 +117,11 @@ def _chosen(
     teams = frozenset(options.teams_only)
     for job in jobs:
         if teams and job.team not in teams:
-            counts["of other teams"] += 1
+            counts[OTHER_TEAMS] += 1
         elif not start <= job.submitted < end:
-            counts["outside the window"] += 1
+            counts[OUTSIDE] += 1
         elif options.thin < SHARE_ONE and options.draw("thin", job.id) >= options.thin:
-            counts["thinned out"] += 1
+            counts[THINNED] += 1
         else:
             yield job.sooner(start) if start else job
 

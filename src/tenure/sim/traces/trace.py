@@ -8,13 +8,14 @@ from itertools import chain
 from pathlib import Path
 
 from tenure.core.model import DAY, Budget
+from tenure.reports.traces.records import Supply, TraceFigures
 from tenure.sim.traces import acme, helios, itp, pai2020, pai2023, philly, philly_json, sacct, supercloud, swf
 from tenure.sim.traces.budgets import team_budgets
-from tenure.sim.traces.figures import Figures, Supply, describe
-from tenure.sim.traces.files import Source, holds_files, open_sources
+from tenure.sim.traces.describe import describe_jobs, source_of
+from tenure.sim.traces.files import Gauge, Source, holds_files, open_sources
 from tenure.sim.traces.options import TraceOptions
 from tenure.sim.traces.records import Reading, TraceError, TraceJob, printable
-from tenure.sim.traces.select import select
+from tenure.sim.traces.select import Sieve, select
 from tenure.sim.traces.workload import TraceWorkload
 
 Reader = Callable[[Iterable[Source], Reading], Iterator[TraceJob]]
@@ -78,8 +79,12 @@ class Trace:
         return Supply(sum(job.gpu_ms for job in self.jobs), self.span)
 
     @property
-    def figures(self) -> Figures:
-        return describe(self.jobs, self.span, self.gpus)
+    def figures(self) -> TraceFigures:
+        """Of what is replayed, on the cluster it is meant for."""
+        start = self.origin or 0
+        jobs = (job.sooner(-start) for job in self.jobs)
+        source = source_of(self.reading)
+        return describe_jobs(jobs, source, self.origin is not None, self.gpus, (start, start + self.span))
 
     def notes(self) -> list[str]:
         """What became of every row and every job, as lines for people."""
@@ -103,10 +108,12 @@ def open_trace(path: Path, format: str | None = None, options: TraceOptions | No
     """
     options = options or TraceOptions()
     reading = Reading(path=path.name)
-    jobs = _distinct(_named(read(path, format, reading), reading), reading)
-    if reading.dated and jobs:
-        reading.origin = min(job.submitted for job in jobs) // DAY * DAY
-    selection = select(jobs, options, reading.origin)
+    sieve = Sieve(options)
+    found = _distinct(named(read(path, format, reading), reading), reading)
+    jobs = [job for job in found if sieve.keeps(job, reading.dated)]
+    if reading.dated and sieve.first is not None:
+        reading.origin = sieve.first // DAY * DAY
+    selection = select(jobs, options, reading.origin, sieve)
     teams = team_budgets(selection.jobs, options)
     return Trace(
         reading,
@@ -122,11 +129,14 @@ def open_trace(path: Path, format: str | None = None, options: TraceOptions | No
     )
 
 
-def read(path: Path, format: str | None, reading: Reading) -> Iterator[TraceJob]:
-    """The jobs of the trace at ``path``, in its order and its own times. Raises TraceError."""
+def read(path: Path, format: str | None, reading: Reading, gauge: Gauge | None = None) -> Iterator[TraceJob]:
+    """The jobs of the trace at ``path``, in its order and its own times. ``gauge`` hears how far it is.
+
+    Raises TraceError.
+    """
     if format is not None and format not in READERS:
         raise TraceError(f"there is no trace format {format!r}; there are: {', '.join(sorted(READERS))}")
-    sources = open_sources(path)
+    sources = open_sources(path, gauge)
     if format is not None and not holds_files(path):
         reading.format = format
         return READERS[format](sources, reading)
@@ -176,7 +186,7 @@ def _is_swf(line: str) -> bool:
     return len(fields) == len(swf.FIELDS) and all(field.lstrip("-").replace(".", "", 1).isdigit() for field in fields)
 
 
-def _named(jobs: Iterable[TraceJob], reading: Reading) -> Iterator[TraceJob]:
+def named(jobs: Iterable[TraceJob], reading: Reading) -> Iterator[TraceJob]:
     """Names of people, teams and jobs as they may be shown: they go into tables, pages and terminals."""
     for job in jobs:
         if job.id.isprintable() and job.user.isprintable() and job.team.isprintable():
@@ -187,15 +197,15 @@ def _named(jobs: Iterable[TraceJob], reading: Reading) -> Iterator[TraceJob]:
             yield replace(job, id=clean[0], user=clean[1], team=clean[2])
 
 
-def _distinct(jobs: Iterable[TraceJob], reading: Reading) -> list[TraceJob]:
-    """Ids made unique."""
-    found: list[TraceJob] = []
-    seen: dict[str, int] = {}
+def _distinct(jobs: Iterable[TraceJob], reading: Reading) -> Iterator[TraceJob]:
+    """Ids made unique. Ids are all that is kept of each."""
+    seen: set[str] = set()
+    again: dict[str, int] = {}
     for job in jobs:
-        times = seen[job.id] = seen.get(job.id, 0) + 1
-        if times == 1:
-            found.append(job)
+        if job.id not in seen:
+            seen.add(job.id)
+            yield job
         else:
+            times = again[job.id] = again.get(job.id, 1) + 1
             reading.oddities["an id that an earlier job has: numbered"] += 1
-            found.append(replace(job, id=f"{job.id}#{times}"))
-    return found
+            yield replace(job, id=f"{job.id}#{times}")
