@@ -17,10 +17,12 @@ Observer = Callable[[State, int, Sequence[Event], Result], None]
 
 
 class Driver:
-    """A state under a policy."""
+    """A state under a policy: a fresh one, or one to go on from."""
 
-    def __init__(self, policy: Policy, recorder: Recorder, observe: Observer | None = None) -> None:
-        self.state = State()
+    def __init__(
+        self, policy: Policy, recorder: Recorder, observe: Observer | None = None, state: State | None = None
+    ) -> None:
+        self.state = State() if state is None else state
         self.policy = policy
         self.recorder = recorder
         self.observe = observe

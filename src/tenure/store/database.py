@@ -20,7 +20,7 @@ from sqlalchemy.sql.dml import Insert
 
 from tenure.store import schema
 from tenure.store.errors import StoreError
-from tenure.store.migrate import migrate
+from tenure.store.migrate import is_newest, migrate
 
 BUSY_TIMEOUT = 20_000
 """ms that a SQLite writer waits for another process's transaction."""
@@ -32,6 +32,7 @@ _LONGEST_PAUSE = 0.1
 """Seconds. Who waits for SQLite from another process sleeps no longer than that before it asks again."""
 
 _WRITES = "tenure_writes"
+_TO_WRITE = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "journal_size_limit = 67108864")
 _MIGRATION_LOCK = 7_364_873
 """Key of the PostgreSQL advisory lock under which one server at a time migrates."""
 
@@ -71,19 +72,22 @@ def _prepare_file(path: Path) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
 
-def _set_up_sqlite(engine: Engine) -> None:
+def _engine(url: URL, path: Path | None) -> Engine:
+    # Errors go into logs, and parameters may be secrets: addresses of webhooks, environments of jobs.
+    pool: dict[str, Any] = {"pool_size": 10, "max_overflow": 30, "pool_pre_ping": path is None}
+    return create_engine(url, hide_parameters=True, **pool)
+
+
+def _set_up_sqlite(engine: Engine, *, writes: bool = True) -> None:
+    """``writes`` False: whoever tries to write gets an error."""
+    pragmas = (f"busy_timeout = {BUSY_TIMEOUT}", *(_TO_WRITE if writes else ("query_only = ON",)))
+
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _record: object) -> None:
         # The driver would begin transactions by itself, late and only before some statements.
         connection.isolation_level = None
         cursor = connection.cursor()
-        for pragma in (
-            f"busy_timeout = {BUSY_TIMEOUT}",
-            "journal_mode = WAL",
-            "synchronous = FULL",
-            "foreign_keys = ON",
-            "journal_size_limit = 67108864",
-        ):
+        for pragma in pragmas:
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 
@@ -142,9 +146,7 @@ class Database:
         path = _file_of(parsed)
         if path is not None:
             _prepare_file(path)
-        # Errors go into logs, and parameters may be secrets: addresses of webhooks, environments of jobs.
-        pool: dict[str, Any] = {"pool_size": 10, "max_overflow": 30, "pool_pre_ping": path is None}
-        engine = create_engine(parsed, hide_parameters=True, **pool)
+        engine = _engine(parsed, path)
         if path is not None:
             _set_up_sqlite(engine)
         database = cls(engine)
@@ -156,6 +158,31 @@ class Database:
         except BaseException:
             engine.dispose()
             raise
+        return database
+
+    @classmethod
+    def open_to_read(cls, url: str) -> Self:
+        """Open a database that is there, as it is: nothing is written, so a server that uses it is not disturbed.
+
+        Raises StoreError where there is none, for an older schema, and as ``open`` does.
+        """
+        parsed = _parse(url)
+        path = _file_of(parsed)
+        if path is not None and not path.is_file():
+            raise StoreError(f"there is no database at {path}: has this server ever run?")
+        engine = _engine(parsed, path)
+        if path is not None:
+            _set_up_sqlite(engine, writes=False)
+        database = cls(engine)
+        try:
+            with database._read() as connection:
+                newest = is_newest(connection)
+        except BaseException:
+            engine.dispose()
+            raise
+        if not newest:
+            engine.dispose()
+            raise StoreError("the database is of an older version of Tenure: start this version's server on it first")
         return database
 
     def close(self) -> None:

@@ -33,12 +33,17 @@ def check_revision(revision: str | None) -> bool:
     return revision == head
 
 
+def is_newest(connection: Connection) -> bool:
+    """Whether the database needs no migration. Raises DatabaseTooNew."""
+    return check_revision(MigrationContext.configure(connection).get_current_revision())
+
+
 def migrate(connection: Connection) -> None:
     """Migrate to the newest revision within the transaction of ``connection``.
 
     Raises DatabaseTooNew, with nothing changed.
     """
-    if check_revision(MigrationContext.configure(connection).get_current_revision()):
+    if is_newest(connection):
         return
     config = _config()
     config.attributes["connection"] = connection

@@ -1,0 +1,276 @@
+"""What is tried: another policy, other settings, other budgets and clusters; and how live jobs are fitted into them.
+
+Nothing is dropped silently: whatever a change refuses or cuts is counted in ``Told``, by what and with which jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tenure.core import admission
+from tenure.core.configure import apply_config
+from tenure.core.effects import change_leaf
+from tenure.core.events import (
+    AttemptExited,
+    CancelRequested,
+    ConfigApplied,
+    Event,
+    ExitKind,
+    HostStateChanged,
+)
+from tenure.core.model import Budget, Cluster, Grant, HostState, JobSpec, Policy
+from tenure.core.reasons import Refusal
+from tenure.core.state import Job, State
+from tenure.sim.loop import within_limits
+from tenure.sim.settings import Pairs, with_settings
+from tenure.sim.setup import Setup
+from tenure.sim.work import AsSigned, Workload
+from tenure.whatif.quiet import Quiet
+
+BY = "what if"
+BUDGETS = "budgets"
+
+
+@dataclass(slots=True)
+class Told:
+    """What had to be changed about jobs, by the words for it: the jobs, each once, as people call them."""
+
+    jobs: dict[str, dict[str, None]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def of(self, what: str, job: str) -> None:
+        self.jobs.setdefault(what, {})[job] = None
+
+    def lines(self) -> list[str]:
+        return [*self.notes, *(f"{_jobs(list(jobs))} {what}" for what, jobs in self.jobs.items())]
+
+
+def _jobs(names: list[str]) -> str:
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return f"{len(names)} job{'s' if len(names) > 1 else ''} ({shown})"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A configuration that is tried in place of the live one: what a ``Config`` says, hosts filled in."""
+
+    clusters: tuple[Cluster, ...]
+    policy: Policy
+    budgets: tuple[Budget, ...]
+    grants: tuple[Grant, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One thing to try. ``wanted``: None keeps the configuration. ``settings``: on top of either. ``moves``: the old path
+    of a budget -> its new one. The variant ``as it is`` changes nothing.
+    """
+
+    label: str
+    policy: str = BUDGETS
+    wanted: Wanted | None = None
+    settings: Pairs = ()
+    moves: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def changes(self) -> bool:
+        """Whether the configuration is another one."""
+        return self.wanted is not None or bool(self.settings) or self.policy != BUDGETS
+
+    def setup(self, title: str, config: ConfigApplied, start: int, duration: int) -> Setup:
+        """The simulator's setup under ``config`` as this variant has it. Raises SettingError."""
+        wanted = self.wanted if self.wanted is not None else config
+        scheduling = wanted.policy
+        if self.policy != BUDGETS:  # the others know neither reservations nor headroom
+            scheduling = replace(scheduling, reserved_percent=0, headroom_percent=0, moves_per_hour=0)
+        setup = Setup(
+            title,
+            wanted.clusters,
+            wanted.budgets,
+            _quiet,
+            AsSigned.under,
+            self.policy,
+            0,
+            duration,
+            scheduling=scheduling,
+            start=start,
+            warmup=0,
+        )
+        return with_settings(setup, self.settings) if self.settings else setup
+
+    def configuration(self, config: ConfigApplied) -> ConfigApplied:
+        """``config`` as this variant has it."""
+        made = self.setup("", config, 0, 1)
+        grants = self.wanted.grants if self.wanted is not None else config.grants
+        return ConfigApplied(config.at, made.clusters, made.scheduling, made.budgets, grants, BY)
+
+
+def _quiet(_seed: int) -> Workload:
+    return Quiet()
+
+
+def configuration_of(state: State) -> ConfigApplied:
+    """The configuration that is in force."""
+    clusters = tuple(cluster.spec for cluster in state.clusters.values())
+    return ConfigApplied(state.now, clusters, state.policy, state.budgets, state.grants, BY)
+
+
+class Places:
+    """Where jobs of a budget are in another tree: ``--move`` first, then the same path, then ``moved_from``."""
+
+    def __init__(self, budgets: tuple[Budget, ...], moves: Mapping[str, str]) -> None:
+        self.paths = {budget.path for budget in budgets}
+        self.moves = dict(moves)
+        self.moved = {budget.moved_from: budget.path for budget in budgets if budget.moved_from}
+
+    def of(self, path: str) -> str | None:
+        """None when there is no place for it."""
+        found = self._by(self.moves, path)
+        if found is None and path in self.paths:
+            return path
+        return found if found is not None else self._by(self.moved, path)
+
+    def _by(self, moves: Mapping[str, str], path: str) -> str | None:
+        line = path.split("/")
+        for length in range(len(line), 0, -1):
+            target = moves.get("/".join(line[:length]))
+            if target is not None:
+                below = "/".join([target, *line[length:]])
+                return below if below in self.paths else target if target in self.paths else None
+        return None
+
+
+def fitted(state: State, spec: JobSpec, places: Places, told: Told, label: str) -> JobSpec | None:
+    """A submission as it would be made under the configuration of ``state``; None when it is refused."""
+    path = places.of(spec.budget)
+    if path is None:
+        told.of(f"of {spec.budget}, which is not in the changed tree, refused: --move {spec.budget}=NEW keeps", label)
+        return None
+    clusters = tuple(name for name in spec.clusters if name in state.clusters)
+    if not clusters:
+        told.of(f"for {', '.join(spec.clusters)} alone, which the changed configuration does not have, refused", label)
+        return None
+    spec = cut(state, replace(spec, budget=path, clusters=clusters), told, label)
+    try:
+        admission.check_job(state, spec)
+    except Refusal as refusal:
+        told.of(f"refused: {refusal.reason.value.replace('_', ' ')}", label)
+        return None
+    return spec
+
+
+def cut(state: State, spec: JobSpec, told: Told, label: str) -> JobSpec:
+    """With a contract and a grace that the clusters allow."""
+    made = within_limits(state, spec)
+    floor = max(state.clusters[name].spec.min_runtime_floor for name in made.clusters)
+    if 0 < made.contract.min_runtime < floor:
+        made = replace(made, contract=replace(made.contract, min_runtime=floor))
+        told.of("signed a contract below the changed floor, which is raised to it", label)
+    elif made.contract.min_runtime < spec.contract.min_runtime:
+        told.of("signed a contract longer than the changed configuration allows, which is cut to that", label)
+    return made
+
+
+def enter(state: State, config: ConfigApplied, places: Places, told: Told) -> list[Event]:
+    """Fit what is live into ``config``, which is not applied yet. Returns the events that apply it at ``state.now``.
+
+    Jobs whose budgets or clusters are gone end; hosts that are gone, and used, drain first.
+    """
+    at = state.now
+    _retarget(state, config, places)
+    before: list[Event] = []
+    names = {cluster.name for cluster in config.clusters}
+    for job in state.jobs.values():
+        label = job.label
+        if places.of(job.budget) is None:
+            told.of(f"of {job.budget}, which is not in the changed tree, ended: --move {job.budget}=NEW keeps", label)
+            before.append(_end(at, job))
+        elif job.attempt is None and not names.intersection(job.spec.clusters):
+            told.of(
+                f"waiting for {', '.join(job.spec.clusters)}, which the changed configuration has not, ended", label
+            )
+            before.append(_end(at, job))
+    clusters, draining = _hosts_kept(state, config.clusters, told)
+    return [*before, replace(config, at=at, clusters=clusters), *draining]
+
+
+def _end(at: int, job: Job) -> Event:
+    if job.attempt is not None and job.attempt.started_at is not None:
+        return AttemptExited(at, job.attempt.id, ExitKind.EXITED, (0,), cancelled_by=BY)
+    return CancelRequested(at, job.id, BY)
+
+
+def _hosts_kept(
+    state: State, clusters: tuple[Cluster, ...], told: Told
+) -> tuple[tuple[Cluster, ...], list[HostStateChanged]]:
+    """``clusters`` with the hosts that something runs on and that they lack, and what lets those run empty.
+
+    Raises ValueError for a used host that is there with other resources.
+    """
+    found = {cluster.name: cluster for cluster in clusters}
+    draining = []
+    for name, cluster in state.clusters.items():
+        there = found.get(name)
+        declared = {host.name: host for host in there.hosts} if there is not None else {}
+        for host in cluster.spec.hosts:
+            if not cluster.on_host[host.name]:
+                continue
+            other = declared.get(host.name)
+            if other is None:
+                base = found.get(name) or replace(cluster.spec, hosts=())
+                found[name] = replace(base, hosts=(*base.hosts, host))
+                draining.append(
+                    HostStateChanged(state.now, name, host.name, HostState.DRAINING, BY, "not in the changed clusters")
+                )
+            elif (other.gpus, other.cpus, other.mem) != (host.gpus, host.cpus, host.mem):
+                raise ValueError(
+                    f"clusters.{name}.hosts.{host.name} = {other.gpus} GPUs: something runs there when the run begins, "
+                    "so its resources cannot change; give the changed host another name"
+                )
+    if draining:
+        told.notes.append(
+            f"{len(draining)} hosts that the changed configuration does not have were in use when the run began: they "
+            "drain, and are gone when what runs there is exposed or over."
+        )
+    return tuple(found.values()), draining
+
+
+def _retarget(state: State, config: ConfigApplied, places: Places) -> None:
+    """Let live jobs be charged where ``--move`` says, and sign what they may, before the new tree is there."""
+    target = {job.id: path for job in state.jobs.values() if (path := places.of(job.budget)) is not None}
+    moving = [job for job in state.jobs.values() if target.get(job.id, job.budget) != job.budget]
+    if not moving:
+        return
+    known = {budget.path for budget in state.budgets}
+    more = tuple(replace(b, share=0, cluster_shares=(), moved_from=None) for b in config.budgets if b.path not in known)
+    both = replace(configuration_of(state), budgets=tuple(sorted((*state.budgets, *more), key=lambda b: b.path)))
+    apply_config(state, both)
+    tree = state.the_tree()
+    for job in moving:
+        path = target[job.id]
+        state.dequeue(job)
+        job.budget, job.leaf = path, tree.leaf_of(path)
+        job.spec = replace(job.spec, budget=path)
+        if job.attempt is not None and job.attempt.leaf != job.leaf:
+            change_leaf(state, job.attempt, job.leaf, state.now)
+        elif job.attempt is None:
+            state.enqueue(job)
+        state.touched_jobs.add(job.id)
+
+
+def resign(state: State, told: Told) -> None:
+    """What waits signs what the configuration that is in force now allows; what runs keeps what it was promised."""
+    for job in state.jobs.values():
+        clusters = tuple(name for name in job.spec.clusters if name in state.clusters)
+        if job.attempt is not None or not clusters:
+            continue
+        spec = cut(state, replace(job.spec, clusters=clusters), told, job.label)
+        if spec != job.spec:
+            state.dequeue(job)
+            job.spec = spec
+            state.enqueue(job)
+        try:
+            admission.check_job(state, spec)
+        except Refusal as refusal:
+            told.of(f"waiting already could not be submitted now: {refusal.reason.value.replace('_', ' ')}", job.label)

@@ -1,0 +1,222 @@
+"""A course, run again: the simulation from a state in the middle of things, given what people and machines did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tenure.core.decisions import JobEnded
+from tenure.core.events import AttemptExited, ConfigApplied, Event, EvictRequested, Submitted
+from tenure.core.lifecycle import JobState
+from tenure.core.model import After, Broken, JobSpec
+from tenure.core.outcomes import FINAL
+from tenure.core.state import Attempt, Job
+from tenure.policies import by_name
+from tenure.reports.records import Run
+from tenure.sim.driver import Driver
+from tenure.sim.loop import Simulation
+from tenure.sim.onward import OnwardRecorder
+from tenure.sim.site import STOPPED, Running
+from tenure.sim.work import Action, Wake, Work
+from tenure.whatif.change import Places, Told, Variant, configuration_of, enter, fitted, resign
+from tenure.whatif.course import Course, follow
+
+
+class Rerun(Simulation):
+    """One variant of a course. ``told``: what it refused, cut or left out.
+
+    Jobs keep the ids that they really had, so one job is one job in every run. Raises SettingError and ValueError for a
+    variant that cannot be.
+    """
+
+    def __init__(self, course: Course, variant: Variant) -> None:
+        self.course, self.variant = course, variant
+        state = course.fresh()
+        self.config = configuration_of(state)
+        setup = variant.setup("the live server's jobs", self.config, course.since, course.until - course.since)
+        super().__init__(setup)
+        policy = by_name(variant.policy, **setup.options)
+        self.run_record.policy = variant.label
+        self.recorder = self.onward = OnwardRecorder(self.run_record, policy)
+        self.state = state
+        self.driver = Driver(policy, self.recorder, state=state)
+        self.told = Told()
+        self.refused: set[int] = set()
+        """Submissions, by the id of their first job."""
+        self.failed: dict[int, tuple[str, str]] = {}
+        """Job or array that did not succeed -> (what people call it, its final state)."""
+        self._array_of: dict[int, tuple[int, int]] = {}
+        """Job -> its array and its index."""
+        self._script: list[Callable[[int], None]] = []
+        self._places: Places | None = None
+        self.reached = course.since
+        self._go_on()
+
+    # ---- running
+
+    def advance(self, until: int) -> None:
+        """Up to ``until``, at most the end of the course."""
+        until = min(until, self.course.until)
+        while (upcoming := self._next()) is not None and upcoming <= until:
+            self._moment(max(upcoming, self.state.now))
+        self.reached = until
+
+    def finish(self) -> Run:
+        """The tables, up to where it came."""
+        run = self._finish(self.reached)
+        run.notes += self.told.lines()
+        return run
+
+    # ---- beginning
+
+    def _go_on(self) -> None:
+        state, course = self.state, self.course
+        for job in state.jobs.values():
+            job.spec = _in_one_run(job.spec)
+        self.works = {job_id: self._own(course.works[job_id], state.jobs[job_id].spec) for job_id in state.jobs}
+        events: list[Event] = []
+        if self.variant.changes:
+            config = self.variant.configuration(self.config)
+            self._places = Places(config.budgets, self.variant.moves)
+            events = enter(state, config, self._places, self.told)
+            self.works = {job_id: self._own(work, state.jobs[job_id].spec) for job_id, work in self.works.items()}
+        self.onward.go_on(state, course.since, self.works)
+        for job in state.jobs.values():
+            self.waiting_since[job.id] = job.queued_at
+            self._array_of[job.id] = (job.array, job.index)
+            if (done := course.done.get(job.id, 0)) > 0:
+                self.site.keep(job.id, done)
+            if job.attempt is not None and job.attempt.started_at is not None:
+                self._occupy(job, job.attempt, job.attempt.started_at)
+        for event in course.events:
+            self._later(event.at, self._telling(event))
+        if events:
+            self._change(events)
+
+    def _change(self, events: Sequence[Event]) -> None:
+        """Apply another configuration at the beginning, with what has to happen before and after."""
+        self._out_of_its_way(events)
+        self._react(self.driver.step(self.course.since, events), self.course.since)
+        resign(self.state, self.told)
+        for job in self.state.jobs.values():
+            self.works[job.id] = self._own(self.works[job.id], job.spec)
+
+    def _out_of_its_way(self, events: Sequence[Event]) -> None:
+        """What the machines and the tables have to know of a configuration that is about to be applied."""
+        for event in events:
+            if isinstance(event, AttemptExited):
+                self.site.running.pop(event.attempt_id, None)
+        follow(self.run_record, events)
+
+    @staticmethod
+    def _own(work: Work, spec: JobSpec) -> Work:
+        return work if work.spec == spec else replace(work, spec=spec)
+
+    def _occupy(self, job: Job, attempt: Attempt, started: int) -> None:
+        """An attempt that holds GPUs at the beginning."""
+        work, done = self.works[job.id], self.course.done.get(job.id, 0)
+        running = Running(attempt.id, work, started, done, job.starts > 1, base=attempt.running_since)
+        self.site.take(running)
+        if attempt.running_since is not None:
+            running.exit_at = attempt.running_since + max(0, work.runtime - done)
+            running.exit_code = work.exit_code
+        stop = attempt.stop
+        if stop is not None:
+            leaves = self.course.left.get(attempt.id, min(stop.warn_at + work.save_time, stop.kill_at))
+            running.stopped, running.given_up = True, stop.because.reason in FINAL
+            running.saves_at = stop.warn_at if work.spec.contract.resumable else None
+            if running.exit_at is None or leaves < running.exit_at:
+                running.exit_at, running.exit_code = leaves, STOPPED
+        if running.exit_at is None:
+            attempt_id = attempt.id
+            self._later(started + work.startup, lambda at: self._up(attempt_id, at))
+            return
+        running.exit_at = max(running.exit_at, self.course.since)
+        self._push_exit(running)
+        last = attempt.checkpoint_at if attempt.checkpoint_at is not None else running.base
+        if work.checkpoint_every and last is not None and not running.stopped:
+            self._push_checkpoint(running, last)
+
+    # ---- what is told
+
+    def _later(self, at: int, what: Callable[[int], None]) -> None:
+        self._script.append(what)
+        self._push(max(at, self.course.since), Wake(at, len(self._script) - 1))
+
+    def _happen(self, what: Action | object, at: int) -> None:
+        if isinstance(what, Wake):
+            self._script[what.token](at)
+        else:
+            super()._happen(what, at)  # type: ignore[arg-type]  # what it put there itself
+
+    def _telling(self, event: Event) -> Callable[[int], None]:
+        return lambda at: self._tell(replace(event, at=at), at)
+
+    def _tell(self, event: Event, at: int) -> None:
+        match event:
+            case Submitted():
+                self._submitted(event)
+            case ConfigApplied():
+                self._configured(event)
+            case EvictRequested():
+                job = self.state.jobs.get(int(event.attempt_id.partition(".")[0]))
+                if job is not None and job.attempt is not None:
+                    self._events.append(replace(event, attempt_id=job.attempt.id))
+            case _:
+                self._events.append(event)
+
+    def _configured(self, event: ConfigApplied) -> None:
+        """A configuration that was applied meanwhile: of no interest where another one is tried."""
+        if self.variant.wanted is not None:
+            self.told.notes.append("A change of the configuration that was made meanwhile is left out.")
+            return
+        config = self.variant.configuration(event) if self.variant.changes else event
+        places = Places(config.budgets, self.variant.moves)
+        if self.variant.changes:
+            self._places = places
+        events = [replace(one, at=event.at) for one in enter(self.state, config, places, self.told)]
+        self._out_of_its_way(events)
+        self._events += events
+
+    def _submitted(self, event: Submitted) -> None:
+        array = event.array
+        ids = range(event.job_id, event.job_id + (len(array.indices) if array is not None else 1))
+        label = str(event.job_id)
+        spec: JobSpec | None = _in_one_run(event.spec)
+        if any(one.ok and one.job_id in self.refused for one in event.after):
+            self.told.of("waiting for the success of a job that is refused, refused, too", label)
+            spec = None
+        elif self._places is not None:
+            spec = fitted(self.state, _in_one_run(event.spec), self._places, self.told, label)
+        if spec is None:
+            self.refused.add(event.job_id)
+            return
+        for position, job_id in enumerate(ids):
+            work = self.works[job_id] = self._own(self.course.works[job_id], spec)
+            self.waiting_since[job_id] = event.at
+            self.recorder.expect(job_id, work)
+            if array is not None:
+                self._array_of[job_id] = (event.job_id, array.indices[position])
+        self._events.append(replace(event, spec=spec, broken=event.broken or self._broken(event.after)))
+
+    def _broken(self, after: Sequence[After]) -> Broken | None:
+        """What it would wait for in vain: here it may have ended before."""
+        for one in after:
+            live = self.state.arrays if one.whole else self.state.jobs
+            if one.ok and one.job_id in self.failed and one.job_id not in live:
+                return Broken(*self.failed[one.job_id])
+        return None
+
+    def _job_ended(self, outcome: JobEnded, at: int) -> None:
+        if outcome.state != JobState.SUCCEEDED.value:
+            array, index = self._array_of.get(outcome.job_id, (0, 0))
+            label = f"{array}_{index}" if array else str(outcome.job_id)
+            self.failed[outcome.job_id] = (label, outcome.state)
+            if array:
+                self.failed.setdefault(array, (label, outcome.state))
+        super()._job_ended(outcome, at)
+
+
+def _in_one_run(spec: JobSpec) -> JobSpec:
+    """Attempts that failed and were tried again are part of one run (see ``lives``)."""
+    return replace(spec, retries=0) if spec.retries else spec

@@ -1,0 +1,33 @@
+"""A store as a server leaves it, made from a simulation: what was decided is written as the engine writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tenure.core.events import Event
+from tenure.core.scheduler import Result
+from tenure.core.state import State
+from tenure.engine.clock import Anchor
+from tenure.engine.writer import Writer
+from tenure.reports.records import Run
+from tenure.sim.loop import Simulation
+from tenure.sim.setup import Setup
+from tenure.store import Store
+
+
+class Scribe:
+    """Writes each step, and a snapshot now and then: it observes a simulation."""
+
+    def __init__(self, store: Store, start: int) -> None:
+        self.writer = Writer(store, store.take_leadership(), 0)
+        self.start = start
+
+    def __call__(self, state: State, at: int, events: Sequence[Event], result: Result) -> None:
+        if events or result.outcomes or result.plans:
+            self.writer.write(state, events, result, Anchor(state.now, "simulated", state.now - self.start), [])
+            self.writer.snapshot_if_due(state)
+
+
+def live_through(store: Store, setup: Setup) -> Run:
+    """Let ``setup`` happen in ``store``. Returns the simulation's own tables."""
+    return Simulation(setup, Scribe(store, setup.start)).run()
