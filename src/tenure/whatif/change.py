@@ -63,7 +63,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One thing to try. ``wanted``: None keeps the configuration. ``settings``: on top of either. ``moves``: the old path
+    """One thing to try. ``wanted``: None keeps the configuration. ``settings``: on top of either. ``moves``: the path
     of a budget -> its new one. The variant ``as it is`` changes nothing.
     """
 

@@ -70,6 +70,8 @@ class Course:
     events: Sequence[Event]
     real: Run | None
     notes: tuple[str, ...] = ()
+    fit: bool = False
+    """Whether submissions are of another time than the configuration, so that each has to be fitted into it."""
 
     def fresh(self) -> State:
         """A state of its own."""

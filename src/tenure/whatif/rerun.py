@@ -75,6 +75,8 @@ class Rerun(Simulation):
             job.spec = _in_one_run(job.spec)
         self.works = {job_id: self._own(course.works[job_id], state.jobs[job_id].spec) for job_id in state.jobs}
         events: list[Event] = []
+        if course.fit:
+            self._places = Places(state.budgets, self.variant.moves)
         if self.variant.changes:
             config = self.variant.configuration(self.config)
             self._places = Places(config.budgets, self.variant.moves)
@@ -155,7 +157,7 @@ class Rerun(Simulation):
     def _tell(self, event: Event, at: int) -> None:
         match event:
             case Submitted():
-                self._submitted(event)
+                self.submitted(event)
             case ConfigApplied():
                 self._configured(event)
             case EvictRequested():
@@ -178,7 +180,8 @@ class Rerun(Simulation):
         self._out_of_its_way(events)
         self._events += events
 
-    def _submitted(self, event: Submitted) -> None:
+    def submitted(self, event: Submitted) -> None:
+        """Somebody submits: a job, or an array. It may be refused here."""
         array = event.array
         ids = range(event.job_id, event.job_id + (len(array.indices) if array is not None else 1))
         label = str(event.job_id)

@@ -1,0 +1,133 @@
+"""How far a re-run can be believed: the run as it is, beside what really happened.
+
+The same rules, the same core, the same jobs: where the re-run differs from the past, that is the error of the method
+(what nobody knows of jobs and machines), and a gain that is no larger is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tenure.core.model import HOUR, MINUTE
+from tenure.reports.metrics import share
+from tenure.reports.records import JobRow, Run, hours
+from tenure.units import counted, format_duration
+
+WITHIN = (0, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR)
+"""How far apart starts may be, ms."""
+TOLD = 5 * MINUTE
+"""What sentences are about."""
+LEAST_STARTS = 0.8
+MOST_OFF = 0.05
+"""A re-run is close when so many jobs start within ``TOLD``, and no more GPU time than this is in another budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Honesty:
+    """``jobs``: those that started in either. ``within``: how many of them started at most so many ms apart. GPU time
+    in amount x ms, by budget: really, and in the re-run.
+    """
+
+    jobs: int
+    within: dict[int, int]
+    real: dict[str, int]
+    rerun: dict[str, int]
+    evictions: tuple[int, int]
+
+    @property
+    def off(self) -> int:
+        """GPU time that is in another budget than it really was, or in none."""
+        return sum(abs(self.rerun.get(name, 0) - self.real.get(name, 0)) for name in {*self.real, *self.rerun})
+
+    @property
+    def starts(self) -> float:
+        """The part of the jobs that started within ``TOLD``; 1 of none."""
+        return self.within[TOLD] / self.jobs if self.jobs else 1.0
+
+    @property
+    def close(self) -> bool:
+        whole = sum(self.real.values())
+        return self.starts >= LEAST_STARTS and (self.off <= MOST_OFF * whole)
+
+    @property
+    def worst(self) -> tuple[str, int] | None:
+        """The budget that is furthest off, and by how much GPU time; None when none is."""
+        names = sorted({*self.real, *self.rerun})
+        most = max(names, key=lambda name: abs(self.rerun.get(name, 0) - self.real.get(name, 0)), default=None)
+        if most is None or self.rerun.get(most, 0) == self.real.get(most, 0):
+            return None
+        return most, self.rerun.get(most, 0) - self.real.get(most, 0)
+
+    def plain(self) -> dict[str, Any]:
+        """JSON-ready: GPU-hours, shares of 1, durations as people write them."""
+        return {
+            "close": self.close,
+            "jobs_started": self.jobs,
+            "started_within": {_written(limit): share(count, self.jobs) for limit, count in self.within.items()},
+            "evictions": {"really": self.evictions[0], "as_it_is": self.evictions[1]},
+            "budgets": [
+                {
+                    "budget": name,
+                    "really_gpu_hours": round(hours(self.real.get(name, 0)), 3),
+                    "as_it_is_gpu_hours": round(hours(self.rerun.get(name, 0)), 3),
+                }
+                for name in sorted({*self.real, *self.rerun})
+            ],
+        }
+
+    def line(self) -> str:
+        """What readers have to know first."""
+        whole = sum(self.real.values())
+        said = (
+            f"Run again as it is, {100 * self.starts:.0f} % of {counted(self.jobs, 'job')} start within "
+            f"{_written(TOLD)} of when they really did"
+        )
+        worst = self.worst
+        if worst is None:
+            said += ", and every budget gets exactly the GPU time that it really got"
+        else:
+            said += (
+                f", and {100 * self.off / max(1, whole):.1f} % of the GPU time is in another budget than it was "
+                f"({worst[0]}: {hours(worst[1]):+,.1f} GPU-hours)"
+            )
+        if self.close:
+            return f"{said}. Differences below that are no larger than the error of a re-run say nothing."
+        return f"{said}. That is not close: take what follows as a hint and not as a figure."
+
+
+def _written(limit: int) -> str:
+    return format_duration(limit) if limit else "0s"
+
+
+def honesty(real: Run, rerun: Run) -> Honesty:
+    """Both from the same moment; what happened after the re-run's end does not count."""
+    since, until = rerun.start, rerun.until
+    before, now = ({row.id: row for row in run.jobs} for run in (real, rerun))
+    apart: list[int | None] = []
+    for job_id in before.keys() | now.keys():
+        starts = [_start(rows.get(job_id), since, until) for rows in (before, now)]
+        if any(start is not None for start in starts):
+            really, again = starts
+            apart.append(None if really is None or again is None else abs(again - really))
+    within = {limit: sum(one is not None and one <= limit for one in apart) for limit in WITHIN}
+    evictions = tuple(sum(row.at <= until for row in run.evictions) for run in (real, rerun))
+    return Honesty(len(apart), within, _used(real, until), _used(rerun, until), (evictions[0], evictions[1]))
+
+
+def _start(row: JobRow | None, since: int, until: int) -> int | None:
+    """The first start, if it was within the time that was run again."""
+    if row is None or row.started is None or not since <= row.started <= until:
+        return None
+    return row.started
+
+
+def _used(run: Run, until: int) -> dict[str, int]:
+    """Budget -> GPU time from the beginning of the run to ``until``."""
+    found: dict[str, int] = {}
+    for row in run.attempts:
+        end = until if row.ended is None else min(row.ended, until)
+        time = row.amount * max(0, end - max(row.started, run.start))
+        if time:
+            found[row.budget] = found.get(row.budget, 0) + time
+    return found
