@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+from tenure.config import Config, Server
+from tenure.config.dump import dump
 from tenure.core.events import Event
 from tenure.core.scheduler import Result
 from tenure.core.state import State
@@ -31,3 +34,15 @@ class Scribe:
 def live_through(store: Store, setup: Setup) -> Run:
     """Let ``setup`` happen in ``store``. Returns the simulation's own tables."""
     return Simulation(setup, Scribe(store, setup.start)).run()
+
+
+def site(directory: Path, setup: Setup) -> tuple[Path, Run]:
+    """A server's directory: configuration files, and a database in which ``setup`` has happened."""
+    config = Config(Server(data_dir=directory / ".tenure"), setup.clusters, setup.scheduling, setup.budgets)
+    clusters, budgets = dump(config)
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / "tenure.toml"
+    path.write_text(clusters)
+    (directory / "budgets.toml").write_text(budgets)
+    with Store.open(config.server.database_url) as store:
+        return path, live_through(store, setup)

@@ -92,7 +92,7 @@ def run_all(
     running: dict[Connection, _Running] = {}
     stop = _Stop()
     try:
-        with _interrupted(stop.ask):
+        with interrupted(stop.ask):
             while running or (waiting and not stop.asked):
                 while waiting and not stop.asked and len(running) < workers:
                     begun = _Running(waiting.popleft())
@@ -187,7 +187,7 @@ def _in_process(order: Order, pipe: Connection) -> None:
 
 
 @contextmanager
-def _interrupted(stop: Callable[[], None]) -> Iterator[None]:
+def interrupted(stop: Callable[[], None]) -> Iterator[None]:
     """Within it the first Ctrl-C only asks to stop; the second one is the usual one."""
 
     def once(_number: int, _frame: object) -> None:

@@ -1,4 +1,4 @@
-"""``tenure simulate month``, ``trace``, ``log``, ``compare``, ``report`` and ``policies``."""
+"""``tenure simulate month``, ``trace``, ``from-server``, ``log``, ``compare``, ``report`` and ``policies``."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tenure.cli.simulation.group import SimulateGroup
 from tenure.cli.simulation.options import RunOptions, check_sizes, days_ms, numbers, unusual
 from tenure.cli.simulation.running import go, timed
 from tenure.cli.simulation.sacct import from_sacct
+from tenure.cli.simulation.server import from_server
 from tenure.cli.simulation.traces import trace
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def _played(base: Setup, behaving: Behaving | None, seed: int) -> Setup:
 app.command()(trace)
 app.command("from-sacct")(from_sacct)
 app.command()(behaviours)
+app.command("from-server")(from_server)
 
 
 @app.command()

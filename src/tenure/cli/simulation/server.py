@@ -1,0 +1,301 @@
+"""``tenure simulate --from-server``: a live server's past or future under other rules, and who gains and loses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tenure import units
+from tenure.cli.context import ConfigOption, config_path, print_json
+from tenure.cli.errors import CliError, Exit
+from tenure.cli.moments import moment
+from tenure.cli.simulation import completion
+from tenure.cli.simulation.changes import Changes
+
+if TYPE_CHECKING:
+    from tenure.whatif.course import Course
+    from tenure.whatif.report import Report
+    from tenure.whatif.rerun import Rerun
+
+_LAST = "7d"
+_PEOPLE = 20
+"""Rows of people that the terminal shows; the files have all."""
+
+
+def from_server(
+    config: ConfigOption = None,
+    last: Annotated[
+        str | None, typer.Option(metavar="TIME", help=f"Run the last TIME again [{_LAST}].", show_default=False)
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Run again from this moment on.", show_default=False)
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only up to this moment [now].", show_default=False)
+    ] = None,
+    ahead: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Look ahead from now instead, for so long.", show_default=False),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--with", metavar="FILE", help="Another tenure.toml, with its budgets.", show_default=False),
+    ] = None,
+    budgets: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Other budgets alone, all else as it is.", show_default=False),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A setting, like preemption_margin=30m.",
+            autocompletion=completion.settings,
+            show_default=False,
+        ),
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[,NAME...]",
+            help="Other policies; `tenure simulate policies` lists them.",
+            autocompletion=completion.policies,
+            show_default=False,
+        ),
+    ] = None,
+    move: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OLD=NEW", help="Jobs of budget OLD are charged to NEW.", show_default=False),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of what has to be estimated.", min=0)] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Where the report and the tables go.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write into DIR though it has files.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+) -> None:
+    """Run what a live server did again, with other rules: who would have gained and lost. The server is not touched."""
+    from tenure.config import load
+
+    changes = Changes(file, budgets, setting or (), policy or (), move or ())
+    changes.check()
+    span = _Span.read(last, since, until, ahead)
+    if out is not None and not force and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise CliError(f"out = {out}: something is there; name a new directory, or add --force")
+    path = config_path(config)
+    url = load(path).server.database_url
+    with _Progress() as shown:
+        course = _course(url, span, seed, shown)
+        reruns = _begin(course, changes, path)
+        whole = dry_run or _run(reruns, shown)
+        if not dry_run:
+            shown.say("writing the report")
+            made, files = _report(reruns, whole, out, span)
+    if dry_run:
+        _rehearse(course, reruns, as_json=as_json)
+    elif as_json:
+        print_json(made.found)
+    else:
+        _show(made.found, files)
+    if not whole:
+        raise CliError("interrupted: the report is of what was run until then", Exit.INTERRUPTED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """``since`` and ``until``: ms UTC, or None for now. ``ahead``: ms from now on, None to look back."""
+
+    since: int
+    until: int | None
+    ahead: int | None
+    title: str
+
+    @classmethod
+    def read(cls, last: str | None, since: str | None, until: str | None, ahead: str | None) -> _Span:
+        """Raises CliError."""
+        now = time.time_ns() // 1_000_000
+        if ahead is not None:
+            for name, value in (("last", last), ("since", since), ("until", until)):
+                if value is not None:
+                    raise CliError(f"{name} = {value}: --ahead begins now; give one of the two")
+            return cls(now, None, _length("ahead", ahead), f"What if: the next {ahead}")
+        if last is not None and since is not None:
+            raise CliError(f"since = {since}: --last {last} says when to begin already; give one of the two")
+        end = None if until is None else _moment("until", until, now)
+        begins = _moment("since", since, now) if since is not None else now - _length("last", last or _LAST)
+        if begins >= (now if end is None else end):
+            raise CliError(
+                f"{'since' if since else 'last'} = {since or last or _LAST}: nothing lies between it and the end"
+            )
+        title = f"since {units.format_time(begins)}" if since is not None else f"the last {last or _LAST}"
+        return cls(begins, end, None, f"What if: {title} again")
+
+
+def _moment(name: str, text: str, now: int) -> int:
+    try:
+        return units.parse_moment(moment(text, now), now)
+    except units.UnitError as error:
+        raise CliError(f"{name} = {text}: {error.fix}") from error
+
+
+def _length(name: str, text: str) -> int:
+    try:
+        length = units.parse_duration(text)
+    except units.UnitError as error:
+        raise CliError(f"{name} = {text}: {error.fix}") from error
+    if length < 1000:
+        raise CliError(f"{name} = {text}: at least 1s")
+    return length
+
+
+def _course(url: str, span: _Span, seed: int, shown: _Progress) -> Course:
+    """Read what there is. Raises CliError."""
+    from tenure.core.reasons import Refusal
+    from tenure.store import Store, StoreError
+    from tenure.whatif import ahead, course
+
+    try:
+        with Store.open_to_read(url) as store:
+            if span.ahead is not None:
+                return ahead.ahead(store, span.ahead, seed, shown.step)
+            return course.then(store, span.since, span.until, seed, shown.step)
+    except (course.NothingKept, StoreError) as error:
+        raise CliError(str(error)) from error
+    except (ValueError, Refusal) as error:
+        raise CliError(f"since = {units.format_time(span.since)}: {error}") from error
+    except KeyboardInterrupt as error:
+        raise CliError("interrupted before anything was run", Exit.INTERRUPTED) from error
+
+
+def _begin(course: Course, changes: Changes, path: Path) -> list[Rerun]:
+    from tenure.whatif import runs
+
+    state = course.fresh()
+    if state.tree is None:
+        raise CliError("the server had no configuration yet when the run begins: name a later moment")
+    try:
+        return runs.begin(course, changes.variants(state, path))
+    except ValueError as error:
+        raise CliError(str(error)) from error
+
+
+def _run(reruns: Sequence[Rerun], shown: _Progress) -> bool:
+    from tenure.whatif import runs
+
+    labels = ", ".join(one.variant.label for one in reruns)
+    return runs.run(reruns, lambda done, total: shown.step(f"running: {labels}", done, total))
+
+
+def _rehearse(course: Course, reruns: Sequence[Rerun], *, as_json: bool) -> None:
+    from tenure.whatif import report, runs
+    from tenure.whatif.course import KNOWN
+
+    known = sum(work.kind == KNOWN for work in course.works.values())
+    found: dict[str, Any] = {
+        "from": course.since,
+        "until": course.until,
+        "jobs": len(course.works),
+        "known": known,
+        "events": len(course.events),
+        "notes": list(course.notes),
+        "changes": {one.variant.label: report.changes_of(one) for one in reruns[1:]},
+        "refused": {one.variant.label: runs.rehearse(one) for one in reruns[1:]},
+    }
+    if as_json:
+        print_json(found)
+        return
+    begins, ends = units.format_time(course.since), units.format_time(course.until)
+    print(f"{begins} to {ends}: {units.counted(len(course.works), 'job')}, {known} of which ended by themselves")
+    for line in course.notes:
+        print(f"- {line}")
+    for label in found["changes"]:
+        for line in (*found["changes"][label], *found["refused"][label]):
+            print(f"{label}: {line}")
+
+
+def _report(reruns: Sequence[Rerun], whole: bool, out: Path | None, span: _Span) -> tuple[Report, list[Path]]:
+    """And its files, if they are wanted."""
+    from tenure.whatif import report
+
+    if reruns[0].reached == reruns[0].course.since:
+        raise CliError("interrupted before anything was run", Exit.INTERRUPTED)
+    made = report.make(reruns, whole=whole)
+    return made, report.write(made, out, span.title) if out is not None else []
+
+
+def _show(found: dict[str, Any], files: Sequence[Path]) -> None:
+    from rich.text import Text
+
+    from tenure.cli import render
+    from tenure.reports.sides_files import about, heading, tables_of
+
+    output = render.output()
+    output.print(Text(about(found)))
+    for label, said in found["said"].items():
+        output.print()
+        output.print(Text(heading(found, label), style="bold"))
+        for line in said:
+            output.print(Text(f"- {line}"), soft_wrap=True)
+    for made in tables_of(found):
+        if made.title == "Work":
+            continue
+        table = render.table(*made.head, right=made.head[1:])
+        rows = made.rows[:_PEOPLE] if made.title == "People" else made.rows
+        for row in rows:
+            table.add_row(*map(Text, row))
+        output.print()
+        output.print(Text(made.title, style="bold"))
+        output.print(table)
+        if len(rows) < len(made.rows):
+            output.print(f"and {len(made.rows) - len(rows)} more: see --json or --out")
+    output.print()
+    for line in found["notes"]:
+        output.print(Text(f"- {line}"), soft_wrap=True)
+    for path in files:
+        output.print(Text(f"wrote {path}"), soft_wrap=True)
+
+
+class _Progress:
+    """A bar on stderr, and Ctrl-C, which the first time only asks to stop; the second one is the usual one."""
+
+    def __init__(self) -> None:
+        from rich.progress import Progress
+
+        from tenure.cli import render
+        from tenure.sim.runner import interrupted
+
+        self._bars = Progress(console=render.errors(), transient=True)
+        self._task = self._bars.add_task("reading", total=None)
+        self._stopped = False
+        self._held = interrupted(self._stop)
+
+    def _stop(self) -> None:
+        self._stopped = True
+
+    def __enter__(self) -> _Progress:
+        self._held.__enter__()
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bars.stop()
+        self._held.__exit__(kind, error, trace)
+
+    def step(self, what: str, done: int, total: int) -> bool:
+        """False when it is to stop."""
+        self._bars.update(self._task, description=what, completed=done, total=total)
+        return not self._stopped
+
+    def say(self, what: str) -> None:
+        self._bars.update(self._task, description=what, total=None)
