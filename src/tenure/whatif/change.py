@@ -64,7 +64,7 @@ class Wanted:
 @dataclass(frozen=True, slots=True)
 class Variant:
     """One thing to try. ``wanted``: None keeps the configuration. ``settings``: on top of either. ``moves``: the path
-    of a budget -> its new one. The variant ``as it is`` changes nothing.
+    of a budget -> its new one. ``later``: everything that people did comes so many ms later.
     """
 
     label: str
@@ -72,6 +72,7 @@ class Variant:
     wanted: Wanted | None = None
     settings: Pairs = ()
     moves: Mapping[str, str] = field(default_factory=dict)
+    later: int = 0
 
     @property
     def changes(self) -> bool:

@@ -18,6 +18,8 @@ WITHIN = (0, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR)
 """How far apart starts may be, ms."""
 TOLD = 5 * MINUTE
 """What sentences are about."""
+LEAST_HOURS = 0.5
+MOST_NAMED = 12
 LEAST_STARTS = 0.8
 MOST_OFF = 0.05
 """A re-run is close when so many jobs start within ``TOLD``, and no more GPU time than this is in another budget."""
@@ -94,6 +96,26 @@ class Honesty:
         if self.close:
             return f"{said}. Differences below that are no larger than the error of a re-run say nothing."
         return f"{said}. That is not close: take what follows as a hint and not as a figure."
+
+    def chance(self, gained: dict[str, float]) -> list[str]:
+        """What to say when the two are the run as it is and the same a moment later. ``gained``: budget -> GPU-hours
+        that it gets more with a change.
+        """
+        worst = self.worst
+        most = abs(hours(worst[1])) if worst is not None else 0.0
+        moved = f"{100 * (1 - self.starts):.0f} % of the jobs start more than {_written(TOLD)} sooner or later"
+        said = (
+            f"With everything that people did a moment later, and nothing else changed, {moved}, and no budget "
+            f"gets over {most:,.1f} GPU-hours more or less. Changes of that size are chance."
+        )
+        beyond = sorted(
+            (pair for pair in gained.items() if abs(pair[1]) > max(most, LEAST_HOURS)), key=lambda pair: -abs(pair[1])
+        )
+        if not beyond:
+            return [said, "No budget gains or loses more GPU time than that."]
+        named = ", ".join(f"{name} {more:+,.0f}" for name, more in beyond[:MOST_NAMED])
+        rest = f" and {len(beyond) - MOST_NAMED} more" if len(beyond) > MOST_NAMED else ""
+        return [said, f"Beyond chance, in GPU-hours: {named}{rest}."]
 
 
 def _written(limit: int) -> str:

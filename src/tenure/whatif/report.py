@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tenure.whatif.change import BUDGETS, Variant
 from tenure.whatif.course import Course
 from tenure.whatif.honesty import Honesty, honesty
 from tenure.whatif.rerun import Rerun
+from tenure.whatif.runs import Reruns
 
 _MOST = 15
 """Lines of a change that are told; the file has all."""
@@ -35,32 +36,45 @@ class Report:
     honesty: Honesty | None
 
 
-def make(reruns: Sequence[Rerun], *, whole: bool = True) -> Report:
-    """``reruns``: that as it is first, all of them at one moment. ``whole``: they came to the end of their course."""
-    course, runs = reruns[0].course, tuple(one.finish() for one in reruns)
+def make(reruns: Reruns, *, whole: bool = True) -> Report:
+    """``whole``: they came to the end of their course."""
+    course, sides_of = reruns.course, reruns.sides
+    runs = tuple(one.finish() for one in sides_of)
     honest = honesty(course.real, runs[0]) if course.real is not None else None
-    changes = {one.variant.label: changes_of(one) for one in reruns[1:]}
+    chance = honesty(runs[0], reruns.later.finish())
+    changes = {one.variant.label: changes_of(one) for one in reruns.changed}
     notes = [*([] if whole else ["The run was broken off: all figures are up to that moment."])]
     for label, lines in changes.items():
         notes += [f"{label}: {line}" for line in lines[:_MOST]]
         if len(lines) > _MOST:
             notes.append(f"{label}: and {len(lines) - _MOST} more changes, in sides.json.")
     notes += course.notes
-    told = {one.variant.label: one.told.lines() for one in reruns}
+    told = {one.variant.label: one.told.lines() for one in sides_of}
     notes += [f"{label}: {line}." for label, lines in told.items() for line in (each.rstrip(".") for each in lines)]
-    notes += assumed([one.variant for one in reruns[1:]], course)
-    sides = [Side(one.variant.label, run, phrase=_phrase(one.variant)) for one, run in zip(reruns, runs, strict=True)]
+    notes += assumed([one.variant for one in reruns.changed], course)
+    sides = [Side(one.variant.label, run, phrase=_phrase(one.variant)) for one, run in zip(sides_of, runs, strict=True)]
     more = {
         "honesty": honest.plain() if honest is not None else None,
+        "chance": chance.plain(),
         "changes": changes,
-        "refused": {one.variant.label: {what: list(jobs) for what, jobs in one.told.jobs.items()} for one in reruns},
+        "refused": {one.variant.label: {what: list(jobs) for what, jobs in one.told.jobs.items()} for one in sides_of},
     }
     found = report(sides, notes, more)
-    if honest is not None:
-        found["said"] = {label: [honest.line(), *said] for label, said in found["said"].items()}
+    first = [honest.line()] if honest is not None else []
+    found["said"] = {
+        label: [*first, *chance.chance(_gained(found, label)), *said] for label, said in found["said"].items()
+    }
     for run in runs:
         run.notes = list(notes)
     return Report(found, runs, honest)
+
+
+def _gained(found: dict[str, Any], label: str) -> dict[str, float]:
+    """Budget without others below it -> GPU-hours that it gets more than as it is."""
+    inner = {row["budget"].rpartition("/")[0] for row in found["budgets"]}
+    return {
+        row["budget"]: row["changes"][label]["net_gpu_hours"] for row in found["budgets"] if row["budget"] not in inner
+    }
 
 
 def _phrase(variant: Variant) -> str:
@@ -73,10 +87,11 @@ def changes_of(one: Rerun) -> list[str]:
     """What the variant changes of the configuration, in lines."""
     if not one.variant.changes:
         return []
-    policy = [] if one.variant.policy == BUDGETS else [f"policy: {BUDGETS} -> {one.variant.policy}"]
-    if one.variant.policy != BUDGETS and one.variant.wanted is None and not one.variant.settings:
-        return policy  # what it does without is no change of anybody's
-    return [*policy, *(change.line for change in diff(one.config, one.variant.configuration(one.config)))]
+    variant, said = one.variant, list[str]()
+    if variant.policy != BUDGETS:
+        said = [f"policy: {BUDGETS} -> {variant.policy}", *(f"{name} = {value}" for name, value in variant.settings)]
+        variant = replace(variant, policy=BUDGETS, settings=())  # what it does without is no change of anybody's
+    return [*said, *(change.line for change in diff(one.config, variant.configuration(one.config)))]
 
 
 def assumed(variants: Sequence[Variant], course: Course) -> list[str]:
@@ -91,6 +106,11 @@ def assumed(variants: Sequence[Variant], course: Course) -> list[str]:
         said.append(
             "People submit, hold and cancel when they really did, whatever became of their jobs here. What a job "
             "waited for that had ended when it was submitted is not known any more."
+        )
+    if any(variant.wanted is not None for variant in variants):
+        said.append(
+            "M1 is of what a budget is owed by the shares of its own side: one whose share falls is owed less, and may "
+            "have more of that."
         )
     if any(variant.policy != BUDGETS for variant in variants):
         said.append("Under other policies people sign what they signed, and what those remember begins empty.")

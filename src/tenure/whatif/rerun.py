@@ -6,7 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tenure.core.decisions import JobEnded
-from tenure.core.events import AttemptExited, ConfigApplied, Event, EvictRequested, Submitted
+from tenure.core.events import (
+    AttemptExited,
+    ClockAlarm,
+    ConfigApplied,
+    Event,
+    EvictRequested,
+    ForeignUse,
+    HostStateChanged,
+    Submitted,
+)
 from tenure.core.lifecycle import JobState
 from tenure.core.model import After, Broken, JobSpec
 from tenure.core.outcomes import FINAL
@@ -20,6 +29,9 @@ from tenure.sim.site import STOPPED, Running
 from tenure.sim.work import Action, Wake, Work
 from tenure.whatif.change import Places, Told, Variant, configuration_of, enter, fitted, resign
 from tenure.whatif.course import Course, follow
+
+_MACHINES = (HostStateChanged, ForeignUse, ConfigApplied, ClockAlarm)
+"""Everything else is what people did."""
 
 
 class Rerun(Simulation):
@@ -91,7 +103,7 @@ class Rerun(Simulation):
             if job.attempt is not None and job.attempt.started_at is not None:
                 self._occupy(job, job.attempt, job.attempt.started_at)
         for event in course.events:
-            self._later(event.at, self._telling(event))
+            self._later(event.at + (0 if isinstance(event, _MACHINES) else self.variant.later), self._telling(event))
         if events:
             self._change(events)
 

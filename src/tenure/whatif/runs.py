@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from tenure.core.events import Submitted
-from tenure.core.model import MINUTE
+from tenure.core.model import MINUTE, SECOND
 from tenure.whatif.change import Variant
 from tenure.whatif.course import Course
 from tenure.whatif.rerun import Rerun
@@ -13,24 +14,45 @@ from tenure.whatif.rerun import Rerun
 SLICES = 200
 """Parts in which the time of a course passes; the shortest is a minute."""
 AS_IT_IS = Variant("as it is")
+LATER = Variant("as it is, later", later=30 * SECOND)
+"""The same with everything that people did a moment later: what comes of that is chance."""
 
 Going = Callable[[int, int], bool]
 """Called with ms that are simulated and that there are; False breaks it off."""
 
 
-def begin(course: Course, variants: Sequence[Variant]) -> list[Rerun]:
-    """The run as it is, and one for each variant. Raises SettingError and ValueError for what cannot be tried."""
-    return [Rerun(course, variant) for variant in (AS_IT_IS, *variants)]
+@dataclass(frozen=True, slots=True)
+class Reruns:
+    """The run as it is, the same a moment later, and those with a change."""
+
+    as_it_is: Rerun
+    later: Rerun
+    changed: tuple[Rerun, ...]
+
+    @property
+    def course(self) -> Course:
+        return self.as_it_is.course
+
+    @property
+    def sides(self) -> tuple[Rerun, ...]:
+        """Those that are compared."""
+        return (self.as_it_is, *self.changed)
 
 
-def run(reruns: Sequence[Rerun], going: Going) -> bool:
+def begin(course: Course, variants: Sequence[Variant]) -> Reruns:
+    """Runs that have not begun. Raises SettingError and ValueError for what cannot be tried."""
+    changed = tuple(Rerun(course, variant) for variant in variants)
+    return Reruns(Rerun(course, AS_IT_IS), Rerun(course, LATER), changed)
+
+
+def run(reruns: Reruns, going: Going) -> bool:
     """Let all of them come to the end of their course. False when they were broken off; all are at one moment then."""
-    course = reruns[0].course
+    course = reruns.course
     length = course.until - course.since
     step, at = max(MINUTE, length // SLICES), course.since
     while at < course.until:
         at = min(at + step, course.until)
-        for one in reruns:
+        for one in (*reruns.sides, reruns.later):
             one.advance(at)
         if not going(at - course.since, length):
             break

@@ -21,7 +21,7 @@ from tenure.cli.simulation.changes import Changes
 if TYPE_CHECKING:
     from tenure.whatif.course import Course
     from tenure.whatif.report import Report
-    from tenure.whatif.rerun import Rerun
+    from tenure.whatif.runs import Reruns
 
 _LAST = "7d"
 _PEOPLE = 20
@@ -176,7 +176,7 @@ def _course(url: str, span: _Span, seed: int, shown: _Progress) -> Course:
         raise CliError("interrupted before anything was run", Exit.INTERRUPTED) from error
 
 
-def _begin(course: Course, changes: Changes, path: Path) -> list[Rerun]:
+def _begin(course: Course, changes: Changes, path: Path) -> Reruns:
     from tenure.whatif import runs
 
     state = course.fresh()
@@ -188,14 +188,14 @@ def _begin(course: Course, changes: Changes, path: Path) -> list[Rerun]:
         raise CliError(str(error)) from error
 
 
-def _run(reruns: Sequence[Rerun], shown: _Progress) -> bool:
+def _run(reruns: Reruns, shown: _Progress) -> bool:
     from tenure.whatif import runs
 
-    labels = ", ".join(one.variant.label for one in reruns)
+    labels = ", ".join(one.variant.label for one in reruns.sides)
     return runs.run(reruns, lambda done, total: shown.step(f"running: {labels}", done, total))
 
 
-def _rehearse(course: Course, reruns: Sequence[Rerun], *, as_json: bool) -> None:
+def _rehearse(course: Course, reruns: Reruns, *, as_json: bool) -> None:
     from tenure.whatif import report, runs
     from tenure.whatif.course import KNOWN
 
@@ -207,8 +207,8 @@ def _rehearse(course: Course, reruns: Sequence[Rerun], *, as_json: bool) -> None
         "known": known,
         "events": len(course.events),
         "notes": list(course.notes),
-        "changes": {one.variant.label: report.changes_of(one) for one in reruns[1:]},
-        "refused": {one.variant.label: runs.rehearse(one) for one in reruns[1:]},
+        "changes": {one.variant.label: report.changes_of(one) for one in reruns.changed},
+        "refused": {one.variant.label: runs.rehearse(one) for one in reruns.changed},
     }
     if as_json:
         print_json(found)
@@ -222,11 +222,11 @@ def _rehearse(course: Course, reruns: Sequence[Rerun], *, as_json: bool) -> None
             print(f"{label}: {line}")
 
 
-def _report(reruns: Sequence[Rerun], whole: bool, out: Path | None, span: _Span) -> tuple[Report, list[Path]]:
+def _report(reruns: Reruns, whole: bool, out: Path | None, span: _Span) -> tuple[Report, list[Path]]:
     """And its files, if they are wanted."""
     from tenure.whatif import report
 
-    if reruns[0].reached == reruns[0].course.since:
+    if reruns.as_it_is.reached == reruns.course.since:
         raise CliError("interrupted before anything was run", Exit.INTERRUPTED)
     made = report.make(reruns, whole=whole)
     return made, report.write(made, out, span.title) if out is not None else []
