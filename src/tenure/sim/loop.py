@@ -7,7 +7,7 @@ happen there, and each may put more into the heap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 
@@ -22,7 +22,7 @@ from tenure.core.events import (
     ReplicasUp,
     Submitted,
 )
-from tenure.core.model import MINUTE, HostState, JobSpec
+from tenure.core.model import MINUTE, Cluster, HostState, JobSpec
 from tenure.core.outcomes import EVICTED
 from tenure.core.queue import shape_of
 from tenure.core.reasons import Reason, Refusal
@@ -83,6 +83,7 @@ class Simulation:
         self.driver = Driver(policy, self.recorder, observe)
         self.state = self.driver.state
         self.site = Site()
+        self.quiet = QUIET
         self.works: dict[int, Work] = {}
         """Live jobs."""
         self.waiting_since: dict[int, int] = {}
@@ -130,8 +131,8 @@ class Simulation:
         first = self._heap[0][0] if self._heap else due
         if first is None or (due is not None and due < first):
             first = due
-        if first is not None and first > self.state.now + QUIET:
-            return self.state.now + QUIET  # ratios drift with time alone, and may come to allow an eviction
+        if first is not None and first > self.state.now + self.quiet:
+            return self.state.now + self.quiet  # ratios drift with time alone, and may come to allow an eviction
         return first
 
     def _moment(self, at: int) -> None:
@@ -314,7 +315,11 @@ class Simulation:
 
 def within_limits(state: State, spec: JobSpec) -> JobSpec:
     """What people sign where the longest contract or grace is shorter than they would like."""
-    specs = [state.clusters[name].spec for name in spec.clusters if name in state.clusters]
+    return within([state.clusters[name].spec for name in spec.clusters if name in state.clusters], spec)
+
+
+def within(specs: Sequence[Cluster], spec: JobSpec) -> JobSpec:
+    """The same, of these clusters."""
     longest = min((cluster.min_runtime_max for cluster in specs), default=spec.contract.min_runtime)
     grace = min((cluster.max_grace for cluster in specs), default=spec.grace)
     if spec.contract.min_runtime > longest:

@@ -22,7 +22,7 @@ from tenure.core.events import (
 from tenure.core.model import Budget, Cluster, Grant, HostState, JobSpec, Policy
 from tenure.core.reasons import Refusal
 from tenure.core.state import Job, State
-from tenure.sim.loop import within_limits
+from tenure.sim.loop import within
 from tenure.sim.settings import Pairs, with_settings
 from tenure.sim.setup import Setup
 from tenure.sim.work import AsSigned, Workload
@@ -118,9 +118,13 @@ def configuration_of(state: State) -> ConfigApplied:
 
 
 class Places:
-    """Where jobs of a budget are in another tree: ``--move`` first, then the same path, then ``moved_from``."""
+    """Where jobs of a budget are in another tree: ``--move`` first, then the same path, then ``moved_from``.
 
-    def __init__(self, budgets: tuple[Budget, ...], moves: Mapping[str, str]) -> None:
+    ``clusters``: those that there are, without such as only run empty.
+    """
+
+    def __init__(self, budgets: tuple[Budget, ...], clusters: tuple[Cluster, ...], moves: Mapping[str, str]) -> None:
+        self.clusters = {cluster.name: cluster for cluster in clusters}
         self.paths = {budget.path for budget in budgets}
         self.moves = dict(moves)
         self.moved = {budget.moved_from: budget.path for budget in budgets if budget.moved_from}
@@ -148,11 +152,11 @@ def fitted(state: State, spec: JobSpec, places: Places, told: Told, label: str) 
     if path is None:
         told.of(f"of {spec.budget}, which is not in the changed tree, refused: --move {spec.budget}=NEW keeps", label)
         return None
-    clusters = tuple(name for name in spec.clusters if name in state.clusters)
+    clusters = tuple(name for name in spec.clusters if name in places.clusters)
     if not clusters:
         told.of(f"for {', '.join(spec.clusters)} alone, which the changed configuration does not have, refused", label)
         return None
-    spec = cut(state, replace(spec, budget=path, clusters=clusters), told, label)
+    spec = cut(places, replace(spec, budget=path, clusters=clusters), told, label)
     try:
         admission.check_job(state, spec)
     except Refusal as refusal:
@@ -161,10 +165,10 @@ def fitted(state: State, spec: JobSpec, places: Places, told: Told, label: str) 
     return spec
 
 
-def cut(state: State, spec: JobSpec, told: Told, label: str) -> JobSpec:
+def cut(places: Places, spec: JobSpec, told: Told, label: str) -> JobSpec:
     """With a contract and a grace that the clusters allow."""
-    made = within_limits(state, spec)
-    floor = max(state.clusters[name].spec.min_runtime_floor for name in made.clusters)
+    clusters = [places.clusters[name] for name in spec.clusters]
+    made, floor = within(clusters, spec), max(cluster.min_runtime_floor for cluster in clusters)
     if 0 < made.contract.min_runtime < floor:
         made = replace(made, contract=replace(made.contract, min_runtime=floor))
         told.of("signed a contract below the changed floor, which is raised to it", label)
@@ -180,14 +184,14 @@ def enter(state: State, config: ConfigApplied, places: Places, told: Told) -> li
     """
     at = state.now
     _retarget(state, config, places)
+    _sign(state, places, told)
     before: list[Event] = []
-    names = {cluster.name for cluster in config.clusters}
     for job in state.jobs.values():
         label = job.label
         if places.of(job.budget) is None:
             told.of(f"of {job.budget}, which is not in the changed tree, ended: --move {job.budget}=NEW keeps", label)
             before.append(_end(at, job))
-        elif job.attempt is None and not names.intersection(job.spec.clusters):
+        elif job.attempt is None and places.clusters.keys().isdisjoint(job.spec.clusters):
             told.of(
                 f"waiting for {', '.join(job.spec.clusters)}, which the changed configuration has not, ended", label
             )
@@ -260,18 +264,24 @@ def _retarget(state: State, config: ConfigApplied, places: Places) -> None:
         state.touched_jobs.add(job.id)
 
 
-def resign(state: State, told: Told) -> None:
-    """What waits signs what the configuration that is in force now allows; what runs keeps what it was promised."""
+def _sign(state: State, places: Places, told: Told) -> None:
+    """What waits signs what it may; what runs keeps what it was promised."""
     for job in state.jobs.values():
-        clusters = tuple(name for name in job.spec.clusters if name in state.clusters)
-        if job.attempt is not None or not clusters:
-            continue
-        spec = cut(state, replace(job.spec, clusters=clusters), told, job.label)
-        if spec != job.spec:
-            state.dequeue(job)
-            job.spec = spec
-            state.enqueue(job)
-        try:
-            admission.check_job(state, spec)
-        except Refusal as refusal:
-            told.of(f"waiting already could not be submitted now: {refusal.reason.value.replace('_', ' ')}", job.label)
+        clusters = tuple(name for name in job.spec.clusters if name in places.clusters)
+        if job.attempt is None and clusters and places.of(job.budget) is not None:
+            spec = cut(places, replace(job.spec, clusters=clusters), told, job.label)
+            if spec != job.spec:
+                state.dequeue(job)
+                job.spec = spec
+                state.enqueue(job)
+
+
+def doubt(state: State, told: Told) -> None:
+    """Tell of what waits and could not be submitted under the configuration that is in force now."""
+    for job in state.jobs.values():
+        if job.attempt is None:
+            try:
+                admission.check_job(state, job.spec)
+            except Refusal as refusal:
+                what = refusal.reason.value.replace("_", " ")
+                told.of(f"waiting already could not be submitted now: {what}", job.label)

@@ -94,7 +94,12 @@ class Honesty:
                 f"({worst[0]}: {hours(worst[1]):+,.1f} GPU-hours)"
             )
         if self.close:
-            return f"{said}. Differences below that are no larger than the error of a re-run say nothing."
+            return f"{said}. Differences that are no larger say nothing."
+        if self.off <= MOST_OFF * whole:
+            return (
+                f"{said}. So what budgets get can be believed, and when a single job starts cannot: on a full "
+                "cluster what differs a little early on differs much later."
+            )
         return f"{said}. That is not close: take what follows as a hint and not as a figure."
 
     def chance(self, gained: dict[str, float]) -> list[str]:

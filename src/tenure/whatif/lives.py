@@ -56,11 +56,15 @@ class Lives:
 
     def __init__(self) -> None:
         self.all: dict[int, Life] = {}
+        self._reported: dict[str, int] = {}
+        """Running attempt -> its last checkpoint."""
 
     def begin(self, state: State, done: dict[int, int]) -> None:
         """What is live at the first moment. ``done``: what its earlier attempts did."""
         for job in state.jobs.values():
             self.all[job.id] = Life(job.spec, done.get(job.id, 0), done.get(job.id, 0))
+            if job.attempt is not None and job.attempt.checkpoint_at is not None:
+                self._reported[job.attempt.id] = job.attempt.checkpoint_at
 
     def note(self, state: State, events: Sequence[Event], outcomes: Sequence[Outcome]) -> list[tuple[str, int]]:
         """A step that was just taken; the state's lists of what changed are still there.
@@ -73,7 +77,7 @@ class Lives:
                 for job_id in range(event.job_id, event.job_id + count):
                     self.all[job_id] = Life(event.spec)
             elif isinstance(event, CheckpointReported):
-                self._checkpoint(state, event.attempt_id)
+                self._checkpoint(state, event)
         if not any(isinstance(outcome, AttemptEnded | JobEnded) for outcome in outcomes):
             return []
         over = {job.id: job for job in state.ended_jobs}
@@ -88,11 +92,14 @@ class Lives:
                     lost.append((attempt.id, self._attempt(job, attempt, outcome.at, outcome.because.reason, ended)))
         return lost
 
-    def _checkpoint(self, state: State, attempt_id: str) -> None:
-        attempt = state.attempts.get(attempt_id)
-        life = self.all.get(int(attempt_id.partition(".")[0]))
-        if attempt is not None and attempt.checkpoint_at is not None and life is not None:
-            life.checkpoints += 1
+    def _checkpoint(self, state: State, event: CheckpointReported) -> None:
+        attempt = state.attempts.get(event.attempt_id)
+        life = self.all.get(int(event.attempt_id.partition(".")[0]))
+        if attempt is None or attempt.running_since is None or life is None:
+            return
+        life.checkpoints += 1
+        life.checkpointed_over += max(0, event.at - self._reported.get(attempt.id, attempt.running_since))
+        self._reported[attempt.id] = event.at
 
     def _attempt(self, job: Job, attempt: Attempt, at: int, why: Reason, ended: bool) -> int:
         """An attempt is over at ``at``. Returns the work that was lost with it."""
@@ -104,8 +111,7 @@ class Lives:
             life.startups.append(since - started)
         ran = max(0, at - (started if since is None else since))
         life.seen = max(life.seen, life.done + ran)
-        if attempt.checkpoint_at is not None and since is not None:
-            life.checkpointed_over += max(0, attempt.checkpoint_at - since)
+        self._reported.pop(attempt.id, None)
         if why in BY_ITSELF and ended:
             life.total = max(1, life.done + ran)
             life.exit_code = _code(job, why)

@@ -22,12 +22,12 @@ from tenure.core.outcomes import FINAL
 from tenure.core.state import Attempt, Job
 from tenure.policies import by_name
 from tenure.reports.records import Run
-from tenure.sim.driver import Driver
-from tenure.sim.loop import Simulation
+from tenure.sim.driver import Driver, Observer
+from tenure.sim.loop import QUIET, Simulation
 from tenure.sim.onward import OnwardRecorder
 from tenure.sim.site import STOPPED, Running
 from tenure.sim.work import Action, Wake, Work
-from tenure.whatif.change import Places, Told, Variant, configuration_of, enter, fitted, resign
+from tenure.whatif.change import Places, Told, Variant, configuration_of, doubt, enter, fitted
 from tenure.whatif.course import Course, follow
 
 _MACHINES = (HostStateChanged, ForeignUse, ConfigApplied, ClockAlarm)
@@ -37,21 +37,22 @@ _MACHINES = (HostStateChanged, ForeignUse, ConfigApplied, ClockAlarm)
 class Rerun(Simulation):
     """One variant of a course. ``told``: what it refused, cut or left out.
 
-    Jobs keep the ids that they really had, so one job is one job in every run. Raises SettingError and ValueError for a
-    variant that cannot be.
+    Jobs keep the ids that they really had, so one job is one job in every run. ``quiet``: the longest time between two
+    passes, ms: that of the server. Raises SettingError and ValueError for a variant that cannot be.
     """
 
-    def __init__(self, course: Course, variant: Variant) -> None:
+    def __init__(self, course: Course, variant: Variant, observe: Observer | None = None, quiet: int = QUIET) -> None:
         self.course, self.variant = course, variant
         state = course.fresh()
         self.config = configuration_of(state)
         setup = variant.setup("the live server's jobs", self.config, course.since, course.until - course.since)
         super().__init__(setup)
+        self.quiet = quiet
         policy = by_name(variant.policy, **setup.options)
         self.run_record.policy = variant.label
         self.recorder = self.onward = OnwardRecorder(self.run_record, policy)
         self.state = state
-        self.driver = Driver(policy, self.recorder, state=state)
+        self.driver = Driver(policy, self.recorder, observe, state)
         self.told = Told()
         self.refused: set[int] = set()
         """Submissions, by the id of their first job."""
@@ -88,10 +89,10 @@ class Rerun(Simulation):
         self.works = {job_id: self._own(course.works[job_id], state.jobs[job_id].spec) for job_id in state.jobs}
         events: list[Event] = []
         if course.fit:
-            self._places = Places(state.budgets, self.variant.moves)
+            self._places = Places(state.budgets, self.config.clusters, self.variant.moves)
         if self.variant.changes:
             config = self.variant.configuration(self.config)
-            self._places = Places(config.budgets, self.variant.moves)
+            self._places = Places(config.budgets, config.clusters, self.variant.moves)
             events = enter(state, config, self._places, self.told)
             self.works = {job_id: self._own(work, state.jobs[job_id].spec) for job_id, work in self.works.items()}
         self.onward.go_on(state, course.since, self.works)
@@ -105,15 +106,9 @@ class Rerun(Simulation):
         for event in course.events:
             self._later(event.at + (0 if isinstance(event, _MACHINES) else self.variant.later), self._telling(event))
         if events:
-            self._change(events)
-
-    def _change(self, events: Sequence[Event]) -> None:
-        """Apply another configuration at the beginning, with what has to happen before and after."""
-        self._out_of_its_way(events)
-        self._react(self.driver.step(self.course.since, events), self.course.since)
-        resign(self.state, self.told)
-        for job in self.state.jobs.values():
-            self.works[job.id] = self._own(self.works[job.id], job.spec)
+            self._out_of_its_way(events)
+            self._react(self.driver.step(course.since, events), course.since)
+            doubt(state, self.told)
 
     def _out_of_its_way(self, events: Sequence[Event]) -> None:
         """What the machines and the tables have to know of a configuration that is about to be applied."""
@@ -185,7 +180,7 @@ class Rerun(Simulation):
             self.told.notes.append("A change of the configuration that was made meanwhile is left out.")
             return
         config = self.variant.configuration(event) if self.variant.changes else event
-        places = Places(config.budgets, self.variant.moves)
+        places = Places(config.budgets, config.clusters, self.variant.moves)
         if self.variant.changes:
             self._places = places
         events = [replace(one, at=event.at) for one in enter(self.state, config, places, self.told)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tenure.core.events import Submitted
 from tenure.core.model import MINUTE, SECOND
+from tenure.sim.loop import QUIET
 from tenure.whatif.change import Variant
 from tenure.whatif.course import Course
 from tenure.whatif.rerun import Rerun
@@ -39,10 +40,13 @@ class Reruns:
         return (self.as_it_is, *self.changed)
 
 
-def begin(course: Course, variants: Sequence[Variant]) -> Reruns:
-    """Runs that have not begun. Raises SettingError and ValueError for what cannot be tried."""
-    changed = tuple(Rerun(course, variant) for variant in variants)
-    return Reruns(Rerun(course, AS_IT_IS), Rerun(course, LATER), changed)
+def begin(course: Course, variants: Sequence[Variant], quiet: int = QUIET) -> Reruns:
+    """Runs that have not begun. ``quiet``: the longest time between two passes of the server, ms.
+
+    Raises SettingError and ValueError for what cannot be tried.
+    """
+    as_it_is, later, *changed = (Rerun(course, one, quiet=quiet) for one in (AS_IT_IS, LATER, *variants))
+    return Reruns(as_it_is, later, tuple(changed))
 
 
 def run(reruns: Reruns, going: Going) -> bool:

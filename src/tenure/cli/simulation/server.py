@@ -92,10 +92,10 @@ def from_server(
     if out is not None and not force and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise CliError(f"out = {out}: something is there; name a new directory, or add --force")
     path = config_path(config)
-    url = load(path).server.database_url
+    server = load(path).server
     with _Progress() as shown:
-        course = _course(url, span, seed, shown)
-        reruns = _begin(course, changes, path)
+        course = _course(server.database_url, span, seed, shown)
+        reruns = _begin(course, changes, path, server.slow_tick)
         whole = dry_run or _run(reruns, shown)
         if not dry_run:
             shown.say("writing the report")
@@ -176,14 +176,14 @@ def _course(url: str, span: _Span, seed: int, shown: _Progress) -> Course:
         raise CliError("interrupted before anything was run", Exit.INTERRUPTED) from error
 
 
-def _begin(course: Course, changes: Changes, path: Path) -> Reruns:
+def _begin(course: Course, changes: Changes, path: Path, quiet: int) -> Reruns:
     from tenure.whatif import runs
 
     state = course.fresh()
     if state.tree is None:
         raise CliError("the server had no configuration yet when the run begins: name a later moment")
     try:
-        return runs.begin(course, changes.variants(state, path))
+        return runs.begin(course, changes.variants(state, path), quiet)
     except ValueError as error:
         raise CliError(str(error)) from error
 
