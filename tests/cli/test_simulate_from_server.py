@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import signal
 import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.lived import site
 from support.server import TestServer
+from tenure.core.model import DAY
+from tenure.sim.months import month_of
 
 LANGUAGE, VISION = ("--budget", "lab/language"), ("--budget", "lab/vision")
 FROM_SERVER = ("simulate", "--from-server")
@@ -90,10 +98,11 @@ def test_as_it_is_it_is_what_really_happened_and_the_server_is_not_touched(serve
     assert contents(server) == before
     assert any("History is kept from" in note for note in found["notes"])
     honest = found["honesty"]
-    assert honest["close"] and honest["jobs_started"] == 15 and honest["started_within"]["1m"] == 1
+    assert honest["started_within"]["1m"] == 1, honest
     assert honest["evictions"] == {"really": 1, "as_it_is": 1}
     again, live = rows(tmp_path / "out" / "as-it-is"), {job.id: job for job in server.client.jobs_page(limit=100).items}
     assert again.keys() == live.keys()
+    assert honest["jobs_started"] == sum(job.first_started_at is not None for job in live.values()) >= 16
     assert {job_id: row["state"] for job_id, row in again.items()} == {
         job_id: job.state for job_id, job in live.items()
     }
@@ -107,7 +116,7 @@ def test_as_it_is_it_is_what_really_happened_and_the_server_is_not_touched(serve
 def test_a_dry_run_says_what_would_be_refused_and_runs_nothing(server: TestServer) -> None:
     (server.directory / "less.toml").write_text("[lab]\n\n[lab.language]\nshare = 1\n")
     said = server.cli(*FROM_SERVER, "--last", "1h", "--budgets", "less.toml", "--dry-run").stdout
-    assert "21 jobs" in said
+    assert "18 jobs" in said
     assert "of lab/vision, which is not in the changed tree, refused: --move lab/vision=NEW keeps" in said
     moved = ("--budgets", "less.toml", "--move", "lab/vision=lab/language", "--dry-run")
     assert as_json(server, "--last", "1h", *moved)["refused"] == {"changed": []}
@@ -123,19 +132,37 @@ def test_it_looks_ahead_from_now_with_what_was_submitted_lately(server: TestServ
     assert "changed against as it is" in text and "policy: preemption_margin 1h -> 30m" in text
 
 
-def test_ctrl_c_keeps_what_is_done(server: TestServer, tmp_path: Path) -> None:
-    """A year takes long enough."""
+def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
+    """All runs are at the same moment then, so they can be compared."""
+    start = int(time.time()) * 1000 - DAY
+    setup = replace(month_of("saturated", {"main": 64}, people=40), duration=DAY, warmup=0, start=start)
+    config, _ = site(tmp_path / "site", setup)
     out = tmp_path / "out"
-    process = server.cli_process(*FROM_SERVER, "--ahead", "365d", "--policy", "fifo", "--out", str(out))
+    words = ("--config", str(config), "--ahead", "50d", "--policy", "fifo", "--out", str(out))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tenure", *FROM_SERVER, *words],
+        env={**os.environ, "FORCE_COLOR": "1", "COLUMNS": "160", "TERM": "xterm"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     assert process.stderr is not None
-    while "running" not in (line := process.stderr.readline()):
-        assert line, "it ended before it ran"
+    seen = ""
+    while "running: " not in seen:
+        more = process.stderr.read(64)
+        assert more, f"it ended before it ran: {seen}"
+        seen += more
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=120)
-    assert process.returncode == 130 and "the report is of what was run until then" in error
+    shown, rest = process.communicate(timeout=300)
+    assert process.returncode == 130 and "the report is of what was run until then" in " ".join(rest.split())
     found = json.loads((out / "sides.json").read_text())
-    assert found["until"] - found["from"] < 365 * 86_400_000
+    assert 0 < found["until"] - found["from"] < 50 * DAY
     assert found["notes"][0].startswith("The run was broken off")
+    assert "fifo against as it is" in shown
+    assert {json.loads((out / name / "run.json").read_text())["until"] for name in ("as-it-is", "fifo")} == {
+        found["until"]
+    }
 
 
 @pytest.mark.parametrize(
@@ -152,12 +179,13 @@ def test_ctrl_c_keeps_what_is_done(server: TestServer, tmp_path: Path) -> None:
         ("--last 1h --set lookback=7d,14d", "one value; run again for another"),
         ("--last 1h --set weight_age=3", "it changes nothing under budgets"),
         ("--last 1h --set max_min_runtime=3h --set max_min_runtime=4h", "give each setting one value"),
-        ("--last 1h --set max_min_runtime=1s", "max_min_runtime = 1s"),
+        ("--last 1h --set evictions_per_minute=many", "evictions_per_minute = many: write a whole number"),
         ("--last 1h --policy fifo --move lab/vision", "write OLD=NEW"),
         ("--last 1h --policy fifo --move lab/vision=lab/nothing", "there is no budget lab/nothing"),
         ("--last 1h --with nothing.toml", "nothing.toml"),
         ("--last 1h --with tenure.toml --budgets budgets.toml", "give one of the two"),
         ("--config nothing.toml --policy fifo", "nothing.toml"),
+        ("--ahead 365d --policy fifo", "comes again at most 60 times; look at most"),
     ],
 )
 def test_mistakes_are_told_with_what_would_do(server: TestServer, words: str, said: str) -> None:

@@ -17,8 +17,10 @@ from tenure.forecast.follow import Follower
 from tenure.forecast.guesses import REPAIR, Guesses
 from tenure.sim.work import Work
 from tenure.store import Store
-from tenure.whatif.course import Course, Progress, Reading, Works, kept_from
+from tenure.whatif.course import Course, NothingKept, Progress, Reading, Works, kept_from
 
+MOST_TIMES = 60
+"""What was submitted lately comes again no more often: an hour says nothing of a year."""
 _OF_PEOPLE = (CancelRequested, Held, Released, PriorityChanged)
 
 
@@ -55,7 +57,7 @@ class _Lately:
 
 
 def ahead(store: Store, length: int, seed: int, progress: Progress) -> Course:
-    """``length`` ms from now on. Raises NothingKept."""
+    """``length`` ms from now on. Raises NothingKept, also for more than a short history can say."""
     follower = Follower(store)
     now = follower.now()
     since, short = kept_from(store, now - length)
@@ -63,6 +65,12 @@ def ahead(store: Store, length: int, seed: int, progress: Progress) -> Course:
     if back > DAY:
         back -= back % DAY  # at the same time of the day
     since = now - max(back, SECOND)
+    if length > MOST_TIMES * (now - since):
+        most = units.format_duration(MOST_TIMES * (now - since))
+        raise NothingKept(
+            f"ahead = {units.format_duration(length)}: the log reaches back {units.format_duration(now - since)}, and "
+            f"what was submitted then comes again at most {MOST_TIMES} times; look at most {most} ahead"
+        )
     reading = Reading(store, since, now)
     reading.read(follower.seq, progress)
     let_time_pass(follower.state, now)

@@ -50,7 +50,7 @@ Progress = Callable[[str, int, int], bool]
 
 
 class NothingKept(ValueError):
-    """There is no history to begin with."""
+    """There is no history to begin with, or too little for what was asked."""
 
 
 @dataclass(frozen=True, slots=True)
