@@ -127,8 +127,8 @@ def _written(limit: int) -> str:
     return format_duration(limit) if limit else "0s"
 
 
-def honesty(real: Run, rerun: Run) -> Honesty:
-    """Both from the same moment; what happened after the re-run's end does not count."""
+def honesty(real: Run, rerun: Run, *, net: bool = False) -> Honesty:
+    """Both from the same moment; what happened after the re-run's end does not count. ``net``: without lost work."""
     since, until = rerun.start, rerun.until
     before, now = ({row.id: row for row in run.jobs} for run in (real, rerun))
     apart: list[int | None] = []
@@ -139,7 +139,7 @@ def honesty(real: Run, rerun: Run) -> Honesty:
             apart.append(None if really is None or again is None else abs(again - really))
     within = {limit: sum(one is not None and one <= limit for one in apart) for limit in WITHIN}
     evictions = tuple(sum(row.at <= until for row in run.evictions) for run in (real, rerun))
-    return Honesty(len(apart), within, _used(real, until), _used(rerun, until), (evictions[0], evictions[1]))
+    return Honesty(len(apart), within, _used(real, until, net), _used(rerun, until, net), (evictions[0], evictions[1]))
 
 
 def _start(row: JobRow | None, since: int, until: int) -> int | None:
@@ -149,12 +149,14 @@ def _start(row: JobRow | None, since: int, until: int) -> int | None:
     return row.started
 
 
-def _used(run: Run, until: int) -> dict[str, int]:
+def _used(run: Run, until: int, net: bool) -> dict[str, int]:
     """Budget -> GPU time from the beginning of the run to ``until``."""
     found: dict[str, int] = {}
     for row in run.attempts:
         end = until if row.ended is None else min(row.ended, until)
         time = row.amount * max(0, end - max(row.started, run.start))
+        if net and row.ended is not None and row.ended <= until:
+            time -= row.lost
         if time:
             found[row.budget] = found.get(row.budget, 0) + time
     return found

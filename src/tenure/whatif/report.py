@@ -41,7 +41,7 @@ def make(reruns: Reruns, *, whole: bool = True) -> Report:
     course, sides_of = reruns.course, reruns.sides
     runs = tuple(one.finish() for one in sides_of)
     honest = honesty(course.real, runs[0]) if course.real is not None else None
-    chance = honesty(runs[0], reruns.later.finish())
+    chance = honesty(runs[0], reruns.later.finish(), net=True)
     changes = {one.variant.label: changes_of(one) for one in reruns.changed}
     notes = [*([] if whole else ["The run was broken off: all figures are up to that moment."])]
     for label, lines in changes.items():
