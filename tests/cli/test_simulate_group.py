@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from tenure.cli.simulation.group import as_command
@@ -29,3 +33,19 @@ def test_a_leading_option_names_the_command(written: str, meant: str) -> None:
 
 def test_what_is_no_command_here_stays_an_option() -> None:
     assert as_command(["--from-sacct", "x"], ("month", "from-server")) == ["--from-sacct", "x"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("tenure simulate --from-se", "--from-server"),
+        ("tenure simulate from-se", "from-server"),
+        ("tenure simulate --from-server --ah", "--ahead"),
+    ],
+)
+def test_the_shell_offers_both_spellings(typed: str, offered: str) -> None:
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1), "_TENURE_COMPLETE": "complete_bash"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tenure"], env={**os.environ, **words}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == [offered]

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from whatif_kit import HALVES, START, course_of, crowd, other, rerun, rows, setup_of, work
+from whatif_kit import (
+    CANCELS,
+    HALVES,
+    HOSTS,
+    START,
+    THREE_QUARTERS,
+    course_of,
+    crowd,
+    other,
+    rerun,
+    rows,
+    setup_of,
+    sound,
+    work,
+)
 
-from support import invariants
-from support.world import budgets
-from tenure.core.events import Event
-from tenure.core.model import DAY, GPU, HOUR, MINUTE, SECOND, Budget, HostState
-from tenure.core.scheduler import Result
-from tenure.core.state import State
+from tenure.core.model import DAY, GPU, HOUR, MINUTE, SECOND, Budget
 from tenure.policies import NAMES
 from tenure.reports.records import BudgetHourRow, JobRow, Run
 from tenure.sim.setup import make_cluster
@@ -24,31 +32,12 @@ from tenure.whatif.honesty import honesty
 from tenure.whatif.rerun import Rerun
 from tenure.whatif.runs import AS_IT_IS
 
-CANCELS = [(16 * HOUR, 40), (20 * HOUR, 50), (30 * HOUR, 70)]
-HOSTS = [(18 * HOUR, "main-1", HostState.FAILED), (22 * HOUR, "main-1", HostState.HEALTHY)]
-THREE_QUARTERS = budgets({"lab/a": 0.75, "lab/b": 0.25})
-
-
-def sound(state: State, _at: int, _events: Sequence[Event], _result: Result) -> None:
-    """What holds of a state whatever was before it."""
-    invariants.check_gpus(state)
-    invariants.check_held(state)
-    invariants.check_waits(state)
-    invariants.check_promises(state)
-
 
 def delivered(run: Run) -> dict[str, int]:
     found: dict[str, int] = {}
     for row in run.budget_hours:
         found[row.budget] = found.get(row.budget, 0) + row.delivered + row.free
     return found
-
-
-@pytest.fixture(scope="module")
-def busy(tmp_path_factory: pytest.TempPathFactory) -> Course:
-    """Two days of a crowd, from the 14th hour on; somebody cancels, a host fails and comes back."""
-    setup = setup_of(crowd(3, 150), cancels=CANCELS, hosts=HOSTS)
-    return course_of(tmp_path_factory.mktemp("busy"), setup, 14 * HOUR)[0]
 
 
 @pytest.mark.parametrize("seed", range(2))

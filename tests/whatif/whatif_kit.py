@@ -8,9 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from support import invariants
 from support.lived import site
 from support.world import budgets
+from tenure.core.events import Event
 from tenure.core.model import DAY, HOUR, MINUTE, SECOND, Budget, Cluster, Contract, HostState, JobSpec, Role
+from tenure.core.scheduler import Result
+from tenure.core.state import State
 from tenure.reports.records import JobRow, Run
 from tenure.sim.setup import START, Faults, Setup, make_cluster
 from tenure.sim.work import Action, AsSigned, Cancel, HostBecomes, Submit, Work
@@ -21,6 +25,10 @@ from tenure.whatif.quiet import Quiet
 from tenure.whatif.rerun import Rerun
 
 HALVES = budgets({"lab/a": 0.5, "lab/b": 0.5})
+THREE_QUARTERS = budgets({"lab/a": 0.75, "lab/b": 0.25})
+CANCELS = [(16 * HOUR, 40), (20 * HOUR, 50), (30 * HOUR, 70)]
+HOSTS = [(18 * HOUR, "main-1", HostState.FAILED), (22 * HOUR, "main-1", HostState.HEALTHY)]
+"""A host fails, and comes back."""
 SAVE = 30 * SECOND
 PEOPLE = ("ann", "bob", "cy", "dora")
 
@@ -154,3 +162,11 @@ def other(course: Course, **changes: object) -> Wanted:
 
 def rows(run: Run) -> dict[int, JobRow]:
     return {row.id: row for row in run.jobs}
+
+
+def sound(state: State, _at: int, _events: Sequence[Event], _result: Result) -> None:
+    """What holds of a state whatever was before it."""
+    invariants.check_gpus(state)
+    invariants.check_held(state)
+    invariants.check_waits(state)
+    invariants.check_promises(state)
