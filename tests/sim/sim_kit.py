@@ -97,6 +97,7 @@ class Watch:
         self.log: list[tuple[int, tuple[Event, ...], Result]] = []
         self.spans: list[tuple[str, Span]] = []
         self.starts: list[int] = []
+        self.protects = protected
 
     def __call__(self, state: State, at: int, events: Sequence[Event], result: Result) -> None:
         self.state, self.now = state, at
