@@ -118,7 +118,8 @@ def test_a_dry_run_says_what_would_be_refused_and_runs_nothing(server: TestServe
     (server.directory / "less.toml").write_text("[lab]\n\n[lab.language]\nshare = 1\n")
     said = server.cli(*FROM_SERVER, "--last", "1h", "--budgets", "less.toml", "--dry-run").stdout
     assert "18 jobs" in said
-    assert "of lab/vision, which is not in the changed tree, refused: --move lab/vision=NEW keeps" in said
+    assert "of lab/vision, which the tree does not have, refused (--move lab/vision=NEW keeps them)" in said
+    assert "changed: 10 jobs (" in said
     moved = ("--budgets", "less.toml", "--move", "lab/vision=lab/language", "--dry-run")
     assert as_json(server, "--last", "1h", *moved)["refused"] == {"changed": []}
 

@@ -38,3 +38,11 @@ def test_an_older_schema_is_left_to_the_server(tmp_path: Path) -> None:
         database.commit()
     with pytest.raises(StoreError, match="older version"):
         Store.open_to_read(f"sqlite:///{path}")
+
+
+def test_either_database_can_be_read(url: str) -> None:
+    with Store.open(url) as store:
+        store.add_user("ada", "admin", 1)
+    with Store.open_to_read(url) as store:
+        assert [user.name for user in store.list_users()] == ["ada"]
+        assert store.kept_since() is None

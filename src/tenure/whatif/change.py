@@ -5,7 +5,7 @@ Nothing is dropped silently: whatever a change refuses or cuts is counted in ``T
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tenure.core import admission
@@ -39,8 +39,8 @@ class Told:
     jobs: dict[str, dict[str, None]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def of(self, what: str, job: str) -> None:
-        self.jobs.setdefault(what, {})[job] = None
+    def of(self, what: str, *jobs: str) -> None:
+        self.jobs.setdefault(what, {}).update(dict.fromkeys(jobs))
 
     def lines(self) -> list[str]:
         return [*self.notes, *(f"{_jobs(list(jobs))} {what}" for what, jobs in self.jobs.items())]
@@ -146,34 +146,39 @@ class Places:
         return None
 
 
-def fitted(state: State, spec: JobSpec, places: Places, told: Told, label: str) -> JobSpec | None:
-    """A submission as it would be made under the configuration of ``state``; None when it is refused."""
+def fitted(state: State, spec: JobSpec, places: Places, told: Told, labels: Sequence[str]) -> JobSpec | None:
+    """A submission as it would be made under the configuration of ``state``; None when it is refused.
+
+    ``labels``: what its jobs are called.
+    """
     path = places.of(spec.budget)
     if path is None:
-        told.of(f"of {spec.budget}, which is not in the changed tree, refused: --move {spec.budget}=NEW keeps", label)
+        told.of(
+            f"of {spec.budget}, which the tree does not have, refused (--move {spec.budget}=NEW keeps them)", *labels
+        )
         return None
     clusters = tuple(name for name in spec.clusters if name in places.clusters)
     if not clusters:
-        told.of(f"for {', '.join(spec.clusters)} alone, which the changed configuration does not have, refused", label)
+        told.of(f"for {', '.join(spec.clusters)} alone, which there is not, refused", *labels)
         return None
-    spec = cut(places, replace(spec, budget=path, clusters=clusters), told, label)
+    spec = cut(places, replace(spec, budget=path, clusters=clusters), told, labels)
     try:
         admission.check_job(state, spec)
     except Refusal as refusal:
-        told.of(f"refused: {refusal.reason.value.replace('_', ' ')}", label)
+        told.of(f"refused: {refusal.reason.value.replace('_', ' ')}", *labels)
         return None
     return spec
 
 
-def cut(places: Places, spec: JobSpec, told: Told, label: str) -> JobSpec:
+def cut(places: Places, spec: JobSpec, told: Told, labels: Sequence[str]) -> JobSpec:
     """With a contract and a grace that the clusters allow."""
     clusters = [places.clusters[name] for name in spec.clusters]
     made, floor = within(clusters, spec), max(cluster.min_runtime_floor for cluster in clusters)
     if 0 < made.contract.min_runtime < floor:
         made = replace(made, contract=replace(made.contract, min_runtime=floor))
-        told.of("signed a contract below the changed floor, which is raised to it", label)
+        told.of("signed a contract below the changed floor, which is raised to it", *labels)
     elif made.contract.min_runtime < spec.contract.min_runtime:
-        told.of("signed a contract longer than the changed configuration allows, which is cut to that", label)
+        told.of("signed a contract longer than the changed configuration allows, which is cut to that", *labels)
     return made
 
 
@@ -189,12 +194,10 @@ def enter(state: State, config: ConfigApplied, places: Places, told: Told) -> li
     for job in state.jobs.values():
         label = job.label
         if places.of(job.budget) is None:
-            told.of(f"of {job.budget}, which is not in the changed tree, ended: --move {job.budget}=NEW keeps", label)
+            told.of(f"of {job.budget}, which the tree does not have, ended (--move {job.budget}=NEW keeps them)", label)
             before.append(_end(at, job))
         elif job.attempt is None and places.clusters.keys().isdisjoint(job.spec.clusters):
-            told.of(
-                f"waiting for {', '.join(job.spec.clusters)}, which the changed configuration has not, ended", label
-            )
+            told.of(f"waiting for {', '.join(job.spec.clusters)}, which there is not, ended", label)
             before.append(_end(at, job))
     clusters, draining = _hosts_kept(state, config.clusters, told)
     return [*before, replace(config, at=at, clusters=clusters), *draining]
@@ -269,7 +272,7 @@ def _sign(state: State, places: Places, told: Told) -> None:
     for job in state.jobs.values():
         clusters = tuple(name for name in job.spec.clusters if name in places.clusters)
         if job.attempt is None and clusters and places.of(job.budget) is not None:
-            spec = cut(places, replace(job.spec, clusters=clusters), told, job.label)
+            spec = cut(places, replace(job.spec, clusters=clusters), told, [job.label])
             if spec != job.spec:
                 state.dequeue(job)
                 job.spec = spec

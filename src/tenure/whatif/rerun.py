@@ -55,7 +55,6 @@ class Rerun(Simulation):
         self.driver = Driver(policy, self.recorder, observe, state)
         self.told = Told()
         self.refused: set[int] = set()
-        """Submissions, by the id of their first job."""
         self.failed: dict[int, tuple[str, str]] = {}
         """Job or array that did not succeed -> (what people call it, its final state)."""
         self._array_of: dict[int, tuple[int, int]] = {}
@@ -191,15 +190,15 @@ class Rerun(Simulation):
         """Somebody submits: a job, or an array. It may be refused here."""
         array = event.array
         ids = range(event.job_id, event.job_id + (len(array.indices) if array is not None else 1))
-        label = str(event.job_id)
+        labels = [str(event.job_id)] if array is None else [f"{event.job_id}_{index}" for index in array.indices]
         spec: JobSpec | None = _in_one_run(event.spec)
         if any(one.ok and one.job_id in self.refused for one in event.after):
-            self.told.of("waiting for the success of a job that is refused, refused, too", label)
+            self.told.of("waiting for the success of a job that is refused, refused, too", *labels)
             spec = None
         elif self._places is not None:
-            spec = fitted(self.state, _in_one_run(event.spec), self._places, self.told, label)
+            spec = fitted(self.state, _in_one_run(event.spec), self._places, self.told, labels)
         if spec is None:
-            self.refused.add(event.job_id)
+            self.refused.update(ids)
             return
         for position, job_id in enumerate(ids):
             work = self.works[job_id] = self._own(self.course.works[job_id], spec)
