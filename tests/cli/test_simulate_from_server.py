@@ -58,6 +58,9 @@ def _live(server: TestServer) -> None:
     whole = ("--gpus", "4", "--replicas", "2", "--min-runtime", "5m")
     first = submit(server, *LANGUAGE, *whole, "--", "sleep", "2")
     jobs = [submit(server, *budget, *whole, "--", "sleep", "0.3") for budget in (LANGUAGE, VISION) * 3]
+    tree = server.directory / "budgets.toml"
+    tree.write_text(tree.read_text() + "\n[lab.new]\nshare = 0.1\n")
+    server.cli("apply", "--yes")
     failing = submit(server, *LANGUAGE, "--gpus", "2", "--", "sh", "-c", "sleep 0.2; exit 3")
     waits = submit(server, *LANGUAGE, "--after-ok", str(jobs[-1]), "--", "true")
     in_vain = submit(server, *LANGUAGE, "--after-ok", str(failing), "--", "true")
@@ -97,6 +100,10 @@ def test_as_it_is_it_is_what_really_happened_and_the_server_is_not_touched(serve
     found = as_json(server, "--last", "1h", "--budgets", "other.toml", "--out", str(tmp_path / "out"))
     assert contents(server) == before
     assert any("History is kept from" in note for note in found["notes"])
+    assert any("The configuration was changed 1 time meanwhile" in note for note in found["notes"])
+    assert any(
+        "changed: A change of the configuration that was made meanwhile is left out" in n for n in found["notes"]
+    )
     honest = found["honesty"]
     assert honest["started_within"]["1m"] == 1, honest
     assert honest["evictions"] == {"really": 1, "as_it_is": 1}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from tenure import units
 from tenure.core import pickling, scheduler
 from tenure.core.decisions import Plan
 from tenure.core.events import (
@@ -224,8 +225,6 @@ def kept_from(store: Store, wanted: int) -> tuple[int, str | None]:
         raise NothingKept("the log is empty, or all of it has been compacted away: has this server ever run?")
     if wanted >= kept:
         return wanted, None
-    from tenure import units
-
     return kept, f"History is kept from {units.format_time(kept)} on, so the run begins there and not earlier."
 
 
@@ -266,17 +265,17 @@ def _said(reading: Reading, works: Mapping[int, Work]) -> list[str]:
         )
     if counts["lost"]:
         said.append(
-            f"{counts['lost']} attempts were lost by what runs them; in the re-runs they are not, so those jobs end "
-            "without that interruption."
+            f"{units.counted(counts['lost'], 'attempt')} {'was' if counts['lost'] == 1 else 'were'} lost by what runs "
+            "them; in the re-runs that does not happen."
         )
     if counts["restarts"]:
         said.append(
-            f"The server was started anew {counts['restarts']} times meanwhile; in the re-runs it is never away, so "
-            "what it could not decide then is decided at once."
+            f"The server was started anew {units.counted(counts['restarts'], 'time')} meanwhile; in the re-runs it "
+            "is never away, so what it could not decide then is decided at once."
         )
     if counts["configured"]:
         said.append(
-            f"The configuration was changed {counts['configured']} times meanwhile; the run as it is has each change "
-            "at its time."
+            f"The configuration was changed {units.counted(counts['configured'], 'time')} meanwhile; the run as "
+            "it is has each change at its time."
         )
     return said
