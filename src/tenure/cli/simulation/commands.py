@@ -1,4 +1,4 @@
-"""``tenure simulate month``, ``trace``, ``from-server``, ``log``, ``compare``, ``report`` and ``policies``."""
+"""``tenure simulate``: ``month``, ``trace``, ``from-sacct``, ``from-server``, ``behaviours``, ``log``, ``compare``, ..."""
 
 from __future__ import annotations
 
