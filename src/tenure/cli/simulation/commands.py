@@ -1,4 +1,4 @@
-"""``tenure simulate``: ``month``, ``trace``, ``from-sacct``, ``from-server``, ``behaviours``, ``log``, ``compare``, ..."""
+"""The commands of ``tenure simulate``: months, traces, sites with Slurm, live servers, behaviours, comparisons."""
 
 from __future__ import annotations
 
