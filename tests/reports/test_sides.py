@@ -18,9 +18,10 @@ from test_html import NASTY, dump, nasty_run
 
 from tenure.core.model import DAY, GPU, HOUR, MINUTE, SECOND, SHARE_ONE, Budget
 from tenure.reports.records import AttemptRow, JobRow, Run
-from tenure.reports.sides import SIZES, Side, compare_sides, size_of
+from tenure.reports.sides import Side, compare_sides
 from tenure.reports.sides_files import as_markdown, report, tables_of, write_sides
 from tenure.reports.sides_words import sentences
+from tenure.reports.sizes import SIZES, size_of
 from tenure.reports.verdicts import BOTH, GAINS, LOSES, NEITHER, verdict
 
 
@@ -296,3 +297,28 @@ def test_a_run_in_which_nothing_happens() -> None:
     told = report([Side(name, empty_run(length=DAY)) for name in ("a", "b")])
     assert told["said"]["b"][0] == "Over 24.0 h no budget was owed anything: nobody asked for GPUs."
     assert told["people"] == [] and told["sizes"] == []
+
+
+def test_a_job_has_the_size_that_the_first_side_knows_on_every_side() -> None:
+    """What was given up before it began may take for ever on one side, and its limit of 10 min on another."""
+    was = made([job(1, "ann@lab/a", ended=9, state="cancelled", runtime=9000 * HOUR)], [])
+    then = made([job(1, "ann@lab/a", started=2, ended=3, runtime=10 * MINUTE)], [])
+    (one,) = compare_sides([Side("was", was), Side("then", then)])["sizes"]
+    assert one["size"] == SIZES[1]
+    assert [one["figures"][label]["p50_s"] for label in ("was", "then")] == [9 * 3600, 2 * 3600]
+    assert (one["changes"]["then"]["sooner"], one["changes"]["then"]["verdict"]) == (1, GAINS)
+    # A side that knows more than its rows says so, and all of a job's rows are one job.
+    (one,) = compare_sides([Side("was", was, lengths={"1": 10 * MINUTE}), Side("then", then)])["sizes"]
+    assert one["size"] == SIZES[0]
+    again = made([job(n, "ann@lab/a", started=n, ended=n + 1, runtime=10 * MINUTE) for n in (1, 2)], [])
+    pair = [Side("was", again, keys={1: "x", 2: "x"}), Side("then", then, keys={1: "x"})]
+    assert [one["size"] for one in compare_sides(pair)["sizes"]] == [SIZES[1]]
+
+
+def test_work_of_before_the_measured_time_is_no_loss_in_it() -> None:
+    """Evicted an hour after the warm-up, what cannot resume loses its 5 h, of which one hour counts here."""
+    ann = job(1, "ann@lab/a", started=0, ended=5, state="preempted")
+    run = made([ann], [attempt(ann, 0, 5, lost=5)], warmup=4)
+    same = compare_sides([Side("one", run), Side("other", run)])
+    assert same["all"]["figures"]["one"]["lost_gpu_hours"] == 8.0
+    assert same["all"]["figures"]["one"]["net_gpu_hours"] == 0.0

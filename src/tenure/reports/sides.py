@@ -17,26 +17,15 @@ from tenure.core.tree import line_of
 from tenure.reports.metrics import DIGITS, gpus_of, share, summary
 from tenure.reports.owed import Account, measured_from, standings
 from tenure.reports.records import JobRow, Run, hours
+from tenure.reports.sizes import SIZES, size_of
 from tenure.reports.verdicts import verdict
 from tenure.reports.waits import percentile
 
 Found = dict[str, Any]
 """JSON-ready: times ms UTC, waits seconds, GPU time GPU-hours, shares fractions of 1."""
-SHORT_GPUS, SHORT_RUN, LARGE_GPUS = 8, 15 * MINUTE, 128
-SIZES = ("short: up to 8 GPUs and 15 min", "up to 8 GPUs", "9 to 127 GPUs", "128 GPUs and more")
-"""By how long the work takes, not by what was signed for it."""
 SAME = MINUTE
 """Starts that are no further apart than this are at the same time."""
 _ENDED_BY_ITSELF = frozenset({"succeeded", "failed", "timed_out"})
-
-
-def size_of(gpus: int, runtime: int | None) -> str:
-    """One of ``SIZES``. ``runtime``: ms that the work takes, None where nobody knows."""
-    if gpus >= LARGE_GPUS:
-        return SIZES[3]
-    if gpus > SHORT_GPUS:
-        return SIZES[2]
-    return SIZES[0] if runtime and runtime <= SHORT_RUN else SIZES[1]
 
 
 @dataclass(slots=True)
@@ -63,7 +52,8 @@ class Waits:
 @dataclass(frozen=True, slots=True)
 class Side:
     """A run and what it is called. ``phrase``: how sentences say where something happens; "under" and its label unless
-    given, as for "as it was".
+    given, as for "as it was". ``lengths``: key -> how long its work takes, ms, None where nobody knows; of jobs that it
+    does not have the run's rows tell it.
 
     ``keys``: job id -> what the job is called on every side; None: its id. Several rows may have one key: they are one
     job that was submitted again, in the order of their submission. ``since``: key -> when its wait began, ms UTC, of
@@ -75,6 +65,7 @@ class Side:
     keys: Mapping[int, str] | None = None
     since: Mapping[str, int] = field(default_factory=dict)
     phrase: str = ""
+    lengths: Mapping[str, int | None] = field(default_factory=dict)
 
     def key(self, job_id: int) -> str | None:
         """None for a job that is none of those that are compared."""
@@ -103,7 +94,9 @@ class Job:
 
 @dataclass(slots=True)
 class Figures:
-    """Of one group on one side; GPU time in amount x ms. ``jobs``: that had not ended when measuring began."""
+    """Of one group on one side; GPU time in amount x ms. ``jobs``: that had not ended when measuring began. ``lost``:
+    of the time that counts here, since what ran before measuring began is no part of it.
+    """
 
     jobs: int = 0
     finished: int = 0
@@ -158,11 +151,17 @@ class _Taken:
     jobs: dict[str, Job]
     inner: frozenset[str]
     """Budgets that have others below them."""
+    sizes: Mapping[str, str]
+    """Key -> its size, the same on all sides: a run may know less of how long a job takes than another."""
 
     @classmethod
-    def of(cls, side: Side) -> _Taken:
+    def of(cls, side: Side, sizes: Mapping[str, str]) -> _Taken:
         inner = frozenset(one.path.rpartition("/")[0] for one in side.run.budgets)
-        return cls(side, jobs_of(side), inner)
+        return cls(side, jobs_of(side), inner, sizes)
+
+    def size(self, row: JobRow) -> str:
+        key = self.side.key(row.id)
+        return size_of(row.gpus, row.runtime) if key is None else self.sizes[key]
 
     def nodes(self, budget: str) -> tuple[str, ...]:
         """The nodes of the tree that a job of this budget counts in."""
@@ -186,6 +185,21 @@ def jobs_of(side: Side) -> dict[str, Job]:
     return found
 
 
+def _sizes(sides: Sequence[Side]) -> dict[str, str]:
+    """Key -> the size of the job, as the first side that has it tells: by all of its rows together."""
+    found: dict[str, str] = {}
+    for side in sides:
+        rows: dict[str, list[JobRow]] = {}
+        for row in side.run.jobs:
+            key = side.key(row.id)
+            if key is not None and key not in found:
+                rows.setdefault(key, []).append(row)
+        for key, own in rows.items():
+            length = side.lengths[key] if key in side.lengths else sum(row.runtime for row in own)
+            found[key] = size_of(own[0].gpus, length)
+    return found
+
+
 def compare_sides(sides: Sequence[Side]) -> Found:
     """All figures of two sides or more; the first one is the base.
 
@@ -198,7 +212,8 @@ def compare_sides(sides: Sequence[Side]) -> Found:
     since, until = measured_from(base), base.until
     if any((measured_from(side.run), side.run.until) != (since, until) for side in sides):
         raise ValueError("sides: their runs are not measured over the same time; was one of them interrupted?")
-    taken = [_Taken.of(side) for side in sides]
+    sizes = _sizes(sides)
+    taken = [_Taken.of(side, sizes) for side in sides]
     common = set(taken[0].jobs).intersection(*(one.jobs for one in taken[1:]))
     waiting = [key for key in taken[0].jobs if key in common and all(one.jobs[key].left >= since for one in taken)]
     return {
@@ -280,7 +295,7 @@ def _paths(taken: Sequence[_Taken]) -> list[str]:
 def _places(one: _Taken, groups: Groups | None, row: JobRow) -> Iterable[str]:
     if groups is None:
         return one.nodes(row.budget)
-    return groups(row.budget, row.user, size_of(row.gpus, row.runtime))
+    return groups(row.budget, row.user, one.size(row))
 
 
 def _figures(one: _Taken, waiting: Sequence[str], groups: Groups | None, always: Sequence[str]) -> dict[str, Figures]:
@@ -308,7 +323,7 @@ def _figures(one: _Taken, waiting: Sequence[str], groups: Groups | None, always:
             part = found.setdefault(name, Figures())
             part.charged += time if attempt.funded else 0
             part.free += 0 if attempt.funded else time
-            part.lost += attempt.lost
+            part.lost += min(attempt.lost, time)
     for eviction in run.evictions:
         if eviction.at >= since:
             for name in places[eviction.job_id]:

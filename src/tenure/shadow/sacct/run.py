@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tenure.core.model import SECOND
 from tenure.reports.compare import write_comparison
 from tenure.reports.html import write_report
 from tenure.reports.metrics import summary
@@ -93,12 +94,15 @@ def _one(report: Report, order: Order, moved: Moved) -> replay.Side:
 def _side(label: str, one: replay.Side) -> Side:
     """Under Slurm a job that was requeued has several rows, and elsewhere one."""
     keys = {job_id: piece.life.key for job_id, piece in one.jobs.items()}
-    since = {}
+    since: dict[str, int] = {}
+    lengths: dict[str, int | None] = {}
     for piece in one.jobs.values():
         life = piece.life
         waits_from = max(life.submitted, life.eligible)
-        since[life.key] = min([waits_from, *(run.started for run in life.runs)]) * 1000
-    return Side(label, one.tables, keys, since, _PHRASES.get(label, f"under {label}"))
+        since[life.key] = min([waits_from, *(run.started for run in life.runs)]) * SECOND
+        known = life.over and life.runs and not life.running
+        lengths[life.key] = sum(run.ended - run.started for run in life.runs) * SECOND if known else None
+    return Side(label, one.tables, keys, since, _PHRASES.get(label, f"under {label}"), lengths)
 
 
 def _found(report: Report, made: dict[str, replay.Side], sides: Sequence[Side]) -> dict[str, Any]:
