@@ -217,8 +217,53 @@ def test_partitions_that_do_not_count() -> None:
     rows = [row("1", started=0, ended=H), row("2", started=0, ended=H, partition="short", hosts="n2")]
     for given in (ALL, Given(ASSOCIATIONS, gpus=16)):
         result = made(read(rows, given, replace(NOW, partitions=("gpu",))))
-        assert jobs_of(side(result, WAS)).keys() == {"1"} if given.gpus else True
-    assert "Left out: 1 job of other partitions, or on other hosts." in told(result)
+        assert jobs_of(side(result, WAS)).keys() == {"1"}
+        assert "Left out: 1 job of other partitions, or on other hosts." in told(result)
+    report = read(rows, Given(), replace(NOW, partitions=("gpu",)))
+    assert (report.peak, report.terms.config.clusters[0].gpus) == (8, 8)
+    with pytest.raises(SiteError, match="partition = gpus: no job of it is in the report; there are gpu, short"):
+        read(rows, Given(), replace(NOW, partitions=("gpus",)))
+
+
+def test_only_what_runs_in_the_measured_time_and_in_partitions_that_count_needs_hosts() -> None:
+    """Else there would be too many of them, free as it was and taken by every other side."""
+    rows = [
+        row("1", started=0, ended=2 * H, gpus=16),
+        row("2", started=3 * H, ended=9 * H),
+        row("3", "eve@elsewhere", started=3 * H, ended=9 * H, gpus=64, partition="other"),
+    ]
+    chosen = replace(NOW, since=BEGIN + 3 * H, partitions=("gpu",))
+    report = read(rows, Given(), chosen)
+    assert (report.peak, report.terms.config.clusters[0].gpus) == (8, 8)
+    assert {one.path for one in report.terms.config.budgets} == {"root", "root/language"}
+    assert not report.strangers
+
+
+def test_jobs_are_told_from_whatever_order_of_rows() -> None:
+    """Reports that were joined the other way round, or sorted: what a job did first is first."""
+    rows = [
+        row("7", submitted=0),
+        row("7", submitted=0, started=H, now=2 * H),
+        row("7", submitted=0, started=H, ended=5 * H, state="PREEMPTED"),
+        row("7", submitted=5 * H, started=9 * H, ended=20 * H),
+        row("8", submitted=0),
+        row("8", submitted=0, ended=6 * H, state="CANCELLED by 7"),
+    ]
+    for lines in (rows, rows[::-1], rows[3:] + rows[:3]):
+        lives = read(lines).record.lives.by_id
+        assert [(run.started - BEGIN, run.ended - BEGIN) for run in lives["7"].runs] == [(H, 5 * H), (9 * H, 20 * H)]
+        assert (lives["7"].submitted, lives["7"].over) == (BEGIN, True)
+        assert (lives["8"].gave_up, lives["8"].runs) == (BEGIN + 6 * H, [])
+
+
+def test_a_job_that_was_resized_ran_before_that_too() -> None:
+    rows = [
+        row("7", started=H, ended=5 * H, state="RESIZING"),
+        row("7", started=5 * H, ended=20 * H),
+        row("8", started=H, ended=30 * H, hosts="n2"),
+    ]
+    (life,) = [life for life in read(rows).record.lives.all if life.key == "7"]
+    assert [(run.started - BEGIN, run.ended - BEGIN) for run in life.runs] == [(H, 5 * H), (5 * H, 20 * H)]
 
 
 def test_other_policies_and_settings() -> None:

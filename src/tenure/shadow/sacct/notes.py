@@ -60,7 +60,7 @@ def _times(report: Report) -> Iterator[str]:
         else "The report has no Eligible: jobs that waited for others, or for their begin time, count as if they had "
         "waited for GPUs. Name Eligible in sacct's --format."
     )
-    waits = sum(not life.over and life.running is None for life in report.record.lives.all)
+    waits = sum(not life.over and life.running is None for life in report.lives)
     if waits:
         yield f"{many(waits, 'job')} still waited at the end: as long as nobody knows they would run, if they could."
 
@@ -101,15 +101,16 @@ def _budgets(report: Report) -> Iterator[str]:
             "No associations were given: each account has a share by the GPU time that it used, so everybody seems to "
             "have got about what they were owed. Give the tree with --associations."
         )
-    if report.strangers and report.terms.others in report.terms.no_share:
-        total = report.strangers.total()
+    if report.strangers and len(report.terms.config.budgets) > 1:
+        total, free = report.strangers.total(), report.terms.others in report.terms.no_share
+        has = "which has no share of its own" if free else "to the share that it keeps for itself"
         names = [name or "(none)" for name, _ in report.strangers.most_common(_NAMED)]
         more = len(report.strangers) - len(names)
         yield (
-            f"{many(total, 'job')} of accounts that the associations do not have ({', '.join(names)}"
-            f"{f' and {more} more' if more > 0 else ''}): they are charged to the root, which has no share of its own."
+            f"{many(total, 'job')} of {_unknown(report)} ({', '.join(names)}"
+            f"{f' and {more} more' if more > 0 else ''}): they are charged to the root, {has}."
         )
-    free = [life for life in report.record.lives.all if report.terms.free(life.last)]
+    free = [life for life in report.lives if report.terms.free(life.last)]
     shareless = sum(report.terms.budget_of(life.last) in report.terms.no_share for life in free)
     if shareless:
         yield f"{many(shareless, 'job')} of budgets without a share run on what is left over, as unallocated jobs."
@@ -120,6 +121,10 @@ def _budgets(report: Report) -> Iterator[str]:
         )
     if dropped := len(report.record.site["notes"]):
         yield f"{many(dropped, 'thing')} of the site could not be carried over: see not_carried_over in sides.json."
+
+
+def _unknown(report: Report) -> str:
+    return "no account" if ACCOUNTS in report.made else "accounts that the associations do not have"
 
 
 def _contracts(report: Report) -> Iterator[str]:

@@ -48,7 +48,7 @@ class Chosen:
 class Report:
     """``counts``: what became of rows and jobs, by what people should know of it. ``made``: what had to be made up:
     HOSTS, ACCOUNTS. ``peak``: the most GPUs that were in use at a time. ``strangers``: accounts that are not in
-    the tree -> their jobs.
+    the tree -> their jobs. ``lives``: the jobs of partitions that count.
     """
 
     record: Record
@@ -60,6 +60,7 @@ class Report:
     eligible: bool
     peak: int
     made: frozenset[str]
+    lives: Sequence[Life] = ()
     strangers: Counter[str] = field(default_factory=Counter)
 
 
@@ -70,22 +71,47 @@ def read_report(
     reading.dated = True
     known = () if given.gpus is not None else frozenset(node.name for node in site.nodes)
     rows = Rows(reading, known, given.cluster or site.cluster)
-    lives = Lives()
-    for number, job in enumerate(rows.read(sources)):
-        lives.see(job.submitted, job)
-        if number % 2000 == 0:
-            seen(reading.rows)
+    lives = _lives(rows, sources, seen)
     reading.oddities = +reading.oddities
     record = _record(lives, rows, chosen)
-    peak = _peak(lives.all, record.until)
-    made = _complete(site, given, lives, record.until, peak)
+    within = _within(lives.all, given, chosen, site)
+    peak = _peak(within, record.since, record.until)
+    made = _complete(site, given, within, record.until, peak)
     terms = _terms(record, site, chosen, rows.partitions, made)
     span = _span(record, terms, chosen)
-    report = Report(record, terms, span, site, reading, chosen, rows.eligible, peak, made)
-    for life in lives.all:
+    report = Report(record, terms, span, site, reading, chosen, rows.eligible, peak, made, within)
+    for life in within:
         if life.last.account not in terms.accounts:
             report.strangers[life.last.account] += 1
     return report
+
+
+def _lives(rows: Rows, sources: Iterable[Source], seen: Callable[[int], None]) -> Lives:
+    """Each job's rows in the order of what they tell, whatever the order of the lines, and of reports that were joined:
+    how it waited, that it runs, how that ended, and the same of its next run.
+    """
+    jobs = []
+    for number, job in enumerate(rows.read(sources)):
+        jobs.append(job)
+        if number % 2000 == 0:
+            seen(rows.reading.rows)
+    jobs.sort(key=lambda job: (job.submitted, job.started, job.ended))
+    lives = Lives()
+    for job in jobs:
+        lives.see(max(job.submitted, job.started, job.ended), job)
+    return lives
+
+
+def _within(lives: Sequence[Life], given: Given, chosen: Chosen, site: Site) -> list[Life]:
+    """Those of partitions that count: what is chosen, else those with GPUs where hosts are known. Raises SiteError for
+    a partition of which there is nothing.
+    """
+    made_up = given.gpus is not None or not site.nodes
+    there = {name for life in lives for name in life.last.partition.split(",")}
+    if made_up and (unknown := [name for name in chosen.partitions if name not in there]):
+        raise SiteError(f"partition = {unknown[0]}: no job of it is in the report; there are {', '.join(sorted(there))}")
+    named = set(chosen.partitions or (() if made_up else site.with_gpus()))
+    return [life for life in lives if not named or not named.isdisjoint(life.last.partition.split(","))]
 
 
 def _record(lives: Lives, rows: Rows, chosen: Chosen) -> Record:
@@ -104,12 +130,14 @@ def _record(lives: Lives, rows: Rows, chosen: Chosen) -> Record:
     return Record(since=since, first=since, until=until, lives=lives)
 
 
-def _peak(lives: Sequence[Life], until: int) -> int:
+def _peak(lives: Sequence[Life], since: int, until: int) -> int:
     changes: Counter[int] = Counter()
     for life in lives:
         for run in life.runs:
-            changes[run.started] += life.last.gpus
-            changes[run.ended or until] -= life.last.gpus
+            started, ended = max(run.started, since), min(run.ended or until, until)
+            if started < ended:
+                changes[started] += life.last.gpus
+                changes[ended] -= life.last.gpus
     busy = most = 0
     for at in sorted(changes):
         busy += changes[at]
@@ -117,7 +145,7 @@ def _peak(lives: Sequence[Life], until: int) -> int:
     return most
 
 
-def _complete(site: Site, given: Given, lives: Lives, until: int, peak: int) -> frozenset[str]:
+def _complete(site: Site, given: Given, lives: Sequence[Life], until: int, peak: int) -> frozenset[str]:
     """Make up what nobody has said. Raises SiteError."""
     made = set()
     if given.gpus is not None or not site.nodes:
@@ -127,7 +155,7 @@ def _complete(site: Site, given: Given, lives: Lives, until: int, peak: int) -> 
         make_hosts(site, wanted, given.per_host)
         made.add(HOSTS)
     if site.associations is None:
-        make_accounts(site, lives.all, until)
+        make_accounts(site, lives, until)
         made.add(ACCOUNTS)
     return frozenset(made)
 
