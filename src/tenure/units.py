@@ -385,3 +385,8 @@ def _rounded(numerator: int, denominator: int, digits: int) -> str:
     whole, rest = divmod(scaled, scale)
     sign = "-" if negative and scaled else ""
     return f"{sign}{whole}.{rest:0{digits}d}" if digits else f"{sign}{whole}"
+
+
+def printable(text: str) -> str:
+    """A text of others, safe to show: what is not printable (control characters, changes of direction) is a space."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text).strip()

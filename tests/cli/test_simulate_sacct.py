@@ -108,6 +108,26 @@ def test_files_that_are_something_else(given: list[str], tmp_path: Path) -> None
     assert "missing.txt" in done.stderr
 
 
+def test_names_of_others_cannot_write_to_the_terminal(given: list[str], tmp_path: Path) -> None:
+    evil = "\x1b]0;mine\x07\u202e<script>alert(1)</script>"
+    rows = [*month(), row("1", f"{evil}@{evil}", started=0, ended=H), row("2", partition=evil)]
+    (tmp_path / "report.txt").write_text(text(rows))
+    out = tmp_path / "out"
+    done = simulate("from-sacct", *given, "--since", "2026-06-01", "--warmup", "0s", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "alert(1)" in done.stdout
+    written = [path.read_text() for path in out.rglob("*") if path.suffix in {".md", ".html", ".json", ".csv"}]
+    for shown in (done.stdout, done.stderr, *written):
+        assert not {"\x1b", "\x07", "\u202e"} & set(shown)
+    assert not any("<script>alert" in page for page in written if "<!doctype html>" in page.lower())
+    assert "<script>alert" not in (out / "sides.md").read_text()
+    two = text([row("1", started=0, ended=H) + "|a\x1b[2J", row("2", started=0, ended=H) + "|b"])
+    (tmp_path / "report.txt").write_text(two.replace("NodeList\n", "NodeList|Cluster\n", 1))
+    done = simulate("from-sacct", given[0])
+    assert done.returncode == 2
+    assert "of several clusters (a [2J, b)" in one_line(done.stderr)
+
+
 def test_ctrl_c_keeps_the_sides_that_are_done(given: list[str], tmp_path: Path) -> None:
     """The last side is not reached: it is interrupted when the first one has been written."""
     rows = [

@@ -17,12 +17,14 @@ from fake_runs import T0, empty_run, fake_run
 from test_html import NASTY, dump, nasty_run
 
 from tenure.core.model import DAY, GPU, HOUR, MINUTE, SECOND, SHARE_ONE, Budget
+from tenure.reports import markdown
 from tenure.reports.records import AttemptRow, JobRow, Run
 from tenure.reports.sides import Side, compare_sides
 from tenure.reports.sides_files import as_markdown, report, tables_of, write_sides
-from tenure.reports.sides_words import sentences
+from tenure.reports.sides_words import _Pair, _people, sentences
 from tenure.reports.sizes import SIZES, size_of
 from tenure.reports.verdicts import BOTH, GAINS, LOSES, NEITHER, verdict
+from tenure.shadow.sacct.truth import said, truth
 
 
 def job(
@@ -322,3 +324,43 @@ def test_work_of_before_the_measured_time_is_no_loss_in_it() -> None:
     same = compare_sides([Side("one", run), Side("other", run)])
     assert same["all"]["figures"]["one"]["lost_gpu_hours"] == 8.0
     assert same["all"]["figures"]["one"]["net_gpu_hours"] == 0.0
+
+
+def test_who_gains_most_is_told_by_what_makes_a_difference() -> None:
+    """Ann's 900 GPU-hours less are not a hundredth of what she has, and weigh nothing beside Bob's 200 more."""
+
+    def person(user: str, hours: float, more: float) -> dict[str, Any]:
+        waits = {"p50_s": 0, "p90_s": 0, "waited": 9}
+        was, now = ({**waits, "net_gpu_hours": each} for each in (hours, hours + more))
+        change = {"net_gpu_hours": more, "net_gpu_hours_share": more / hours, "sooner": 0, "later": 0, "verdict": GAINS}
+        return {"user": user, "figures": {"was": was, "then": now | {"p50_s": -600}}, "changes": {"then": change}}
+
+    pair = _Pair("was", "then", "as it was", "then")
+    said = list(_people([person("ann", 100_000, -900), person("bob", 1000, 200), person("eve", 2, 100)], pair))
+    assert "bob gains most and gets 200 GPU-hours more (+20 %)" in said[1]
+    alone = list(_people([person("eve", 2, 100)], pair))
+    assert "eve gains most and gets 100 GPU-hours more;" in alone[1] or "more." in alone[1]
+    assert "%" not in alone[1].partition("more")[0]
+
+
+def test_names_of_others_move_no_cursor_and_make_no_markdown() -> None:
+    assert markdown.plain("a\x1b[31m\x07~~b~~\u202e|") == "a \\[31m \\~\\~b\\~\\~ \\|"
+
+
+def test_how_true_the_model_is_counts_those_that_start_on_one_side_only() -> None:
+    """Half of four start when they did, one a day late, and one never."""
+    was = [job(n, "ann@lab/a", started=1, ended=2) for n in range(1, 5)]
+    model = [
+        *(replace(one, started=T0 + HOUR) for one in was[:2]),
+        replace(was[2], started=T0 + 25 * HOUR, ended=None),
+        replace(was[3], started=None, ended=None),
+    ]
+    both = []
+    for rows in (was, model):
+        both.append(made(rows, [], length=48))
+    found = truth(Side("was", both[0]), Side("model", both[1]))
+    assert (found["jobs"], found["starts"], found["one_sided"], found["within_10_min"]) == (4, 4, 1, 0.5)
+    assert "of 4 jobs 50 % start within 10 min of when they really did, and 1 starts in one of the two only; half of " \
+        "the others are off by at most 0 s, 90 % by at most 24.0 h" in said(found)  # fmt: skip
+    both[0].jobs = both[1].jobs = model[3:]
+    assert said(truth(Side("was", both[0]), Side("model", both[1]))).endswith("no job that waited ever started.")

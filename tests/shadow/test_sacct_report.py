@@ -276,6 +276,12 @@ def test_other_policies_and_settings() -> None:
         made(report, ["budgets"], [("half_life", "7d")])
 
 
+def test_only_the_policy_that_the_model_is_needs_no_second_side() -> None:
+    report = read(month(), replace(ALL, config=CONFIG.replace("multifactor", "basic")))
+    labels = [one.label for one in runs.orders(report, ["slurm", "backfill", "fifo"], [])]
+    assert labels == [WAS, "slurm", "fifo", MODEL]  # backfill is the model
+
+
 def test_the_model_has_the_sites_settings() -> None:
     then, said = model_of(read_settings(CONFIG))
     assert then.policy == "slurm"

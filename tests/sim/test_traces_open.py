@@ -6,8 +6,10 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import pickle
 import tarfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -209,3 +211,15 @@ def test_names_cannot_control_a_terminal(tmp_path: Path) -> None:
     assert trace.reading.oddities == {"a name with control characters: taken out": 3}
     assert all(line.isprintable() for line in trace.notes())
     assert any(line.startswith("bad row: te am.csv line 5: num_gpu is not a number: ") for line in trace.notes())
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
+def test_a_pipe_is_read_from_its_first_byte(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    """As a shell makes one of ``<(sacct ...)``: whoever opens it again has lost what was read before."""
+    pipe, text = tmp_path / "63", SACCT * 1000
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(pack(text.encode()),), daemon=True)
+    writer.start()
+    (source,) = (list(one.lines) for one in open_sources(pipe))
+    assert "".join(source) == text
+    writer.join()

@@ -27,10 +27,12 @@ class CliError(Exception):
 
 
 def say_error(message: str) -> None:
-    """One line on stderr; the word in red when somebody looks."""
+    """On stderr, the word in red when somebody looks. Names in it may be anything: none moves the cursor."""
     from tenure.cli.render import errors
+    from tenure.units import printable
 
-    errors().print(f"[bold red]error:[/] {_escape(message)}", soft_wrap=True)
+    shown = "\n".join(map(printable, message.split("\n")))
+    errors().print(f"[bold red]error:[/] {_escape(shown)}", soft_wrap=True)
 
 
 def _escape(text: str) -> str:

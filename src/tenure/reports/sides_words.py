@@ -12,6 +12,8 @@ from tenure.reports.verdicts import BOTH, GAINS, LOSES, NEITHER, longer, more_ti
 
 _MOST = 12
 """Budgets that have a sentence of their own."""
+_MANY_TIMES = 10
+"""From so many times as much on it is as if there had been nothing before."""
 _POINTS = 0.005
 """From half a point on a share is said to differ."""
 
@@ -33,9 +35,12 @@ class _Pair:
         return found
 
     def weight(self, row: Found) -> float:
-        """How much it matters: GPU-hours more or less, and jobs that start sooner or later."""
+        """How much it matters: GPU-hours more or less, where that makes a difference, and jobs that start sooner or
+        later.
+        """
         change = self.change(row)
-        return float(abs(change["net_gpu_hours"]) + abs(change["sooner"] - change["later"]))
+        time = abs(change["net_gpu_hours"]) if more_time(*self.figures(row)) else 0
+        return float(time + abs(change["sooner"] - change["later"]))
 
 
 def sentences(found: Found, label: str) -> list[str]:
@@ -112,7 +117,7 @@ def _who(name: str, row: Found, pair: _Pair, most: str = "") -> str:
     change, said = pair.change(row), []
     if how := more_time(*pair.figures(row)):
         part = change["net_gpu_hours_share"]
-        share = f" ({100 * part:+.0f} %)" if part is not None else ""
+        share = f" ({100 * part:+.0f} %)" if part is not None and abs(part) < _MANY_TIMES else ""
         amount = f"{abs(change['net_gpu_hours']):,.0f} GPU-hours {'more' if how > 0 else 'less'}"
         said.append(f"{name} {most}gets {amount}{share}")
     if waits := _waits(row, pair):

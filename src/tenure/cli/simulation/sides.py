@@ -18,21 +18,22 @@ def show_sides(found: dict[str, Any], files: Sequence[Path]) -> None:
 
     from tenure.cli import render
     from tenure.reports.sides_files import about, pairs, tables_of
+    from tenure.units import printable
 
     output = render.output()
     output.print(Text(about(found)))
     for pair in pairs(found):
         output.print()
-        output.print(Text(pair["heading"], style="bold"))
+        output.print(Text(printable(pair["heading"]), style="bold"))
         for line in pair["said"]:
-            output.print(Text(f"- {line}"), soft_wrap=True)
+            output.print(Text(printable(f"- {line}")), soft_wrap=True)
     for made in tables_of(found):
         if made.title in _LONG:
             continue
         table = render.table(*made.head, right=made.head[1:], fold=made.head[1:])
         rows = made.rows[:_PEOPLE] if made.title == "People" else made.rows
         for row in rows:
-            table.add_row(*map(Text, row))
+            table.add_row(*(Text(printable(cell)) for cell in row))
         output.print()
         output.print(Text(made.title, style="bold"))
         output.print(table)
@@ -40,6 +41,6 @@ def show_sides(found: dict[str, Any], files: Sequence[Path]) -> None:
             output.print(f"and {len(made.rows) - len(rows)} more: see --json or --out")
     output.print()
     for line in found["notes"]:
-        output.print(Text(f"- {line}"), soft_wrap=True)
+        output.print(Text(printable(f"- {line}")), soft_wrap=True)
     for path in files:
-        output.print(Text(f"wrote {path}"), soft_wrap=True)
+        output.print(Text(printable(f"wrote {path}")), soft_wrap=True)

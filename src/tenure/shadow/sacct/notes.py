@@ -102,8 +102,8 @@ def _budgets(report: Report) -> Iterator[str]:
             "have got about what they were owed. Give the tree with --associations."
         )
     if report.strangers and len(report.terms.config.budgets) > 1:
-        total, free = report.strangers.total(), report.terms.others in report.terms.no_share
-        has = "which has no share of its own" if free else "to the share that it keeps for itself"
+        total, shareless = report.strangers.total(), report.terms.others in report.terms.no_share
+        has = "which has no share of its own" if shareless else "to the share that it keeps for itself"
         names = [name or "(none)" for name, _ in report.strangers.most_common(_NAMED)]
         more = len(report.strangers) - len(names)
         yield (
@@ -111,12 +111,12 @@ def _budgets(report: Report) -> Iterator[str]:
             f"{f' and {more} more' if more > 0 else ''}): they are charged to the root, {has}."
         )
     free = [life for life in report.lives if report.terms.free(life.last)]
-    shareless = sum(report.terms.budget_of(life.last) in report.terms.no_share for life in free)
-    if shareless:
-        yield f"{many(shareless, 'job')} of budgets without a share run on what is left over, as unallocated jobs."
+    without = sum(report.terms.budget_of(life.last) in report.terms.no_share for life in free)
+    if without:
+        yield f"{many(without, 'job')} of budgets without a share run on what is left over, as unallocated jobs."
     if report.chosen.unallocated:
         yield (
-            f"{many(len(free) - shareless, 'job')} of {', '.join(report.chosen.unallocated)} run on what is left "
+            f"{many(len(free) - without, 'job')} of {', '.join(report.chosen.unallocated)} run on what is left "
             "over, as unallocated jobs."
         )
     if dropped := len(report.record.site["notes"]):

@@ -109,7 +109,9 @@ def _within(lives: Sequence[Life], given: Given, chosen: Chosen, site: Site) -> 
     made_up = given.gpus is not None or not site.nodes
     there = {name for life in lives for name in life.last.partition.split(",")}
     if made_up and (unknown := [name for name in chosen.partitions if name not in there]):
-        raise SiteError(f"partition = {unknown[0]}: no job of it is in the report; there are {', '.join(sorted(there))}")
+        raise SiteError(
+            f"partition = {unknown[0]}: no job of it is in the report; there are {', '.join(sorted(there))}"
+        )
     named = set(chosen.partitions or (() if made_up else site.with_gpus()))
     return [life for life in lives if not named or not named.isdisjoint(life.last.partition.split(","))]
 

@@ -15,6 +15,7 @@ from tenure.sim.traces.records import BadRow, LeftOut, Reading, TraceError
 from tenure.sim.traces.rows import NO_GPUS, UNASKED
 from tenure.sim.traces.sacct import ID, elapsed, limit, named, table
 from tenure.slurm.reading import expand
+from tenure.units import printable
 
 COLUMNS = (
     "JobID,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,Elapsed,Timelimit,NNodes,AllocTRES,ReqTRES,"
@@ -110,9 +111,9 @@ class Rows:
         self.eligible |= "eligible" in fields
         return Seen(
             id=id,
-            user=named(fields, "user", "uid") or "unknown",
-            account=named(fields, "account", "group"),
-            partition=named(fields, "partition"),
+            user=_name(fields, "user", "uid") or "unknown",
+            account=_name(fields, "account", "group"),
+            partition=_name(fields, "partition"),
             state=state,
             submitted=submitted,
             eligible=_seconds(fields, "eligible", "Eligible") if "eligible" in fields else submitted,
@@ -124,8 +125,8 @@ class Rows:
             cpus=read_number(tres, "cpu"),
             mem=read_memory(tres),
             hosts=self._where(fields) if started else "",
-            comment=named(fields, "comment"),
-            qos=named(fields, "qos"),
+            comment=_name(fields, "comment"),
+            qos=_name(fields, "qos"),
         )
 
     def _times(self, state: str, fields: dict[str, str]) -> tuple[int, int]:
@@ -175,6 +176,11 @@ class Rows:
 
 
 _gpus = lru_cache(4096)(slurm.gpus)  # few texts, many rows
+
+
+def _name(fields: dict[str, str], *columns: str) -> str:
+    """As ``named``, and safe to show."""
+    return printable(named(fields, *columns))
 
 
 def _seconds(fields: dict[str, str], column: str, what: str) -> int:

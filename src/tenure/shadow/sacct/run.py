@@ -51,7 +51,8 @@ class Result:
 def orders(report: Report, policies: Sequence[str], pairs: Pairs) -> list[Order]:
     """As it was, the policies that were asked for, and the model of Slurm. Raises SettingError."""
     model, _ = notes.model(report)
-    named = [policy for policy in policies if policy != "slurm" or pairs]
+    # The model itself is a side anyhow.
+    named = [policy for policy in policies if policy != model.policy or pairs]
     for name, _ in pairs:
         if not any(heeds(policy, name) for policy in named):
             raise SettingError(f"{name}: it changes nothing under {', '.join(named)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenure.core.model import MINUTE, SECOND
-from tenure.reports.catalogue import wait
+from tenure.reports.catalogue import many, wait
 from tenure.reports.metrics import share
 from tenure.reports.owed import measured_from
 from tenure.reports.sides import Side, jobs_of
@@ -17,8 +17,8 @@ NEAR = 10 * MINUTE
 def truth(was: Side, model: Side) -> dict[str, Any]:
     """Of the jobs that had not started when measuring began. Seconds; shares are fractions of 1.
 
-    ``off``: by how much a job that starts in both starts sooner or later in the model. ``one_sided``: those that start
-    in one of them only.
+    ``starts``: of those that start in one or in both; ``one_sided``: those that start in one only, and so not within
+    10 min. ``off``: by how much a job that starts in both starts sooner or later in the model.
     """
     since = measured_from(was.run)
     before, now = jobs_of(was), jobs_of(model)
@@ -27,10 +27,12 @@ def truth(was: Side, model: Side) -> dict[str, Any]:
     started = [(a.started, b.started) for a, b in both if a.started is not None and b.started is not None]
     off = sorted(abs(there - here) for there, here in started)
     waits = {"was": sorted(a.wait for a, _ in both), "model": sorted(b.wait for _, b in both)}
+    one_sided = sum((a.started is None) != (b.started is None) for a, b in both)
     return {
         "jobs": len(both),
-        "one_sided": sum((a.started is None) != (b.started is None) for a, b in both),
-        "within_10_min": share(sum(one <= NEAR for one in off), len(off)),
+        "starts": len(off) + one_sided,
+        "one_sided": one_sided,
+        "within_10_min": share(sum(one <= NEAR for one in off), len(off) + one_sided),
         "sooner": share(sum(here < there for there, here in started), len(started)),
         "off_p50_s": _seconds(off, 50),
         "off_p90_s": _seconds(off, 90),
@@ -44,12 +46,18 @@ def _seconds(ascending: list[int], percent: int) -> int | None:
 
 
 def said(found: dict[str, Any]) -> str:
-    if found["off_p50_s"] is None:
+    if not found["jobs"]:
         return "How well the model tells the truth nobody can say: no job had to wait."
+    if not found["starts"]:
+        return "How well the model tells the truth nobody can say: no job that waited ever started."
+    some, off = found["one_sided"], ""
+    only = f", and {some:,} {'starts' if some == 1 else 'start'} in one of the two only" if some else ""
+    if found["off_p50_s"] is not None:
+        half, most = wait(found["off_p50_s"]), wait(found["off_p90_s"])
+        off = f"; half of {'the others' if some else 'them'} are off by at most {half}, 90 % by at most {most}"
     return (
-        f"How well the model tells the truth: of {found['jobs']:,} jobs {100 * found['within_10_min']:.0f} % start "
-        f"within 10 min of when they really did; half of them are off by at most {wait(found['off_p50_s'])}, 90 % by "
-        f"at most {wait(found['off_p90_s'])}. The median wait is {wait(found['model_p50_s'])} there and was "
-        f"{wait(found['was_p50_s'])}; 90 % start within {wait(found['model_p90_s'])} there, and did within "
-        f"{wait(found['was_p90_s'])}."
+        f"How well the model tells the truth: of {many(found['starts'], 'job')} {100 * found['within_10_min']:.0f} % "
+        f"start within 10 min of when they really did{only}{off}. The median wait is {wait(found['model_p50_s'])} "
+        f"there and was {wait(found['was_p50_s'])}; 90 % start within {wait(found['model_p90_s'])} there, and did "
+        f"within {wait(found['was_p90_s'])}."
     )

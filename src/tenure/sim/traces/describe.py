@@ -7,9 +7,10 @@ from collections.abc import Iterable
 
 from tenure.core.model import DAY, SECOND
 from tenure.reports.traces.records import ENDED, SHORT, SIZE_CLASSES, Source, Supply, TraceFigures, size_class
-from tenure.sim.traces.records import End, Reading, TraceJob, printable
+from tenure.sim.traces.records import End, Reading, TraceJob
 from tenure.sim.traces.sketch import Seen, Sketch
 from tenure.sim.traces.tallies import MOST_HOURS, Hours, LimitTally, Names
+from tenure.units import printable
 
 _ID_BITS = 27
 REPEATED = "an id that an earlier job has"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tenure.units import format_time
+from tenure.units import format_time, printable
 
 _EXAMPLES = 3
 _TEXT = 80
@@ -36,11 +36,6 @@ class BadRow(Exception):
         self.reason = reason
         self.detail = detail
         super().__init__(f"{reason}: {detail}" if detail else reason)
-
-
-def printable(text: str) -> str:
-    """A text from a file, safe to show: what is not printable (control characters, changes of direction) is a space."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text).strip()
 
 
 class End(StrEnum):

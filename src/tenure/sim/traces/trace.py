@@ -14,9 +14,10 @@ from tenure.sim.traces.budgets import team_budgets
 from tenure.sim.traces.describe import describe_jobs, source_of
 from tenure.sim.traces.files import Gauge, Source, holds_files, open_sources
 from tenure.sim.traces.options import TraceOptions
-from tenure.sim.traces.records import Reading, TraceError, TraceJob, printable
+from tenure.sim.traces.records import Reading, TraceError, TraceJob
 from tenure.sim.traces.select import Sieve, select
 from tenure.sim.traces.workload import TraceWorkload
+from tenure.units import printable
 
 Reader = Callable[[Iterable[Source], Reading], Iterator[TraceJob]]
 
