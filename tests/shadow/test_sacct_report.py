@@ -363,6 +363,12 @@ def test_files_that_are_something_else() -> None:
         read([row("1", gpus=0)])
     with pytest.raises(SiteError, match="nothing ran in this report"):
         read([row("1"), row("2", submitted=H)], Given(ASSOCIATIONS), Chosen(since=BEGIN - H))
+    with pytest.raises(
+        SiteError, match="gpus = 800000: with 8 in each that makes 100,000 hosts, and there are at most"
+    ):
+        read(month(), Given(gpus=800_000))
+    with pytest.raises(SiteError, match="gpus = 800000"):
+        read([row("1", started=0, ended=H, gpus=800_000)], Given())
     with pytest.raises(SiteError, match="the report is shorter"):
         read(month(), chosen=Chosen(warmup=200 * HOUR))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.sacct import BEGIN, HEADER, H, row, text
+from support.sacct import BEGIN, HEADER, H, clock, row, text
 from tenure.shadow.lives import Lives
 from tenure.shadow.sacct.rows import COLUMNS, Rows
 from tenure.shadow.seen import SOMEWHERE, Seen
@@ -145,3 +145,21 @@ def test_whatever_is_in_it_every_row_is_accounted_for(lines: list[Any]) -> None:
     for job in seen:
         assert job.gpus > 0
         assert not job.ended or job.ended >= job.started
+
+
+def test_a_run_over_the_hour_that_is_there_twice() -> None:
+    """From 02:50 to 02:10 in 20 min, and what went an hour back in 4 h is wrong."""
+    odd = row("7", started=H, ended=H + 1200).split("|")
+    odd[9] = clock(H - 2400)
+    wrong = row("8", started=9 * H, ended=13 * H).split("|")
+    wrong[9] = clock(7 * H)
+    (job,), rows = read("|".join(odd), "|".join(wrong))
+    assert (job.started - BEGIN, job.ended - BEGIN) == (H, H + 1200)
+    assert rows.reading.bad == {"End is before Start": 1}
+    assert [count for why, count in rows.reading.oddities.items() if "clocks were put back" in why] == [1]
+
+
+def test_an_array_without_end_is_cut_and_that_is_said() -> None:
+    seen, rows = read(row("9_[0-999999999]"))
+    assert len(seen) == 100_000
+    assert list(rows.reading.oddities) == ["an array of more than 100,000 waiting tasks: the first count"]

@@ -11,8 +11,8 @@ from tenure.slurm import Commands
 
 _DAY = 86_400
 _TIMEOUT_S = 600
-HOW = f"""sacct --allusers --allocations --duplicates --parsable2 --starttime 2026-09-01 --endtime 2026-10-01 \\
-    --format {COLUMNS} > report.txt
+HOW = f"""SLURM_TIME_FORMAT=%s sacct --allusers --allocations --duplicates --parsable2 \\
+    --starttime 2026-09-01 --endtime 2026-10-01 --format {COLUMNS} > report.txt
 sacctmgr --parsable2 show associations format=Cluster,Account,ParentName,User,Partition,Share > associations.txt
 scontrol show config > config.txt
 scontrol show node > nodes.txt"""

@@ -28,6 +28,9 @@ _LIVE = frozenset(
 _NOWHERE = frozenset({"", "None assigned", "None", "(null)"})
 _TASKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,6}))?)?")
 _MOST_TASKS = 100_000
+_CLOCKS = 3600
+"""By so many seconds clocks are put back in autumn."""
+_PUT_BACK = "ended before it began, as clocks were put back: taken to have run for its Elapsed"
 
 
 @dataclass(slots=True)
@@ -143,7 +146,10 @@ class Rows:
         if started and not ended:
             ended = started + ran
         if started and ended < started:
-            raise BadRow("End is before Start")
+            if not ran or started - ended > _CLOCKS:
+                raise BadRow("End is before Start")
+            ended = started + ran
+            self.reading.oddities[_PUT_BACK] += 1
         if ended:
             self.first_end = min(self.first_end or ended, ended)
             self.last = max(self.last, ended)
@@ -170,6 +176,7 @@ class Rows:
                 continue
             for task in range(int(found[1]), int(found[2] or found[1]) + 1, max(1, int(found[3] or 1))):
                 if count >= _MOST_TASKS:
+                    self.reading.oddities[f"an array of more than {_MOST_TASKS:,} waiting tasks: the first count"] += 1
                     return
                 count += 1
                 yield task

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tenure.config.ranges import MAX_HOSTS
 from tenure.shadow.lives import Life
 from tenure.slurm import reading
 from tenure.slurm.reading import Association, Node, Partition
@@ -76,8 +77,13 @@ def set_nodes(site: Site, nodes: Sequence[Node]) -> None:
 
 
 def make_hosts(site: Site, gpus: int, per_host: int) -> None:
-    """As many equal hosts as it takes for ``gpus`` GPUs, in one partition."""
+    """As many equal hosts as it takes for ``gpus`` GPUs, in one partition. Raises SiteError for too many."""
     count = -(-gpus // per_host)
+    if count > MAX_HOSTS:
+        raise SiteError(
+            f"gpus = {gpus}: with {per_host} in each that makes {count:,} hosts, and there are at most {MAX_HOSTS:,}; "
+            "say what is there with --gpus and --gpus-per-host"
+        )
     width = len(str(count))
     site.nodes = tuple(
         Node(
