@@ -385,3 +385,12 @@ def test_files_are_the_same_to_the_byte(tmp_path: Path) -> None:
     for file in files:
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
     assert (tmp_path / "one" / folder_of(WAS) / "report.html").is_file()
+
+
+def test_the_time_after_the_last_row_is_not_free_time() -> None:
+    last = 47 * H + 2400
+    for until in (0, BEGIN + 400 * H):
+        report = read(month(), chosen=replace(NOW, until=until))
+        assert report.record.until == BEGIN + last
+    with pytest.raises(SiteError, match="since = 2026-06-09T08:00:00Z: the report has nothing after 2026-06-02T23:40"):
+        read(month(), chosen=Chosen(since=BEGIN + 200 * H))

@@ -12,6 +12,8 @@ from tenure.reports.verdicts import BOTH, GAINS, LOSES, NEITHER, longer, more_ti
 
 _MOST = 12
 """Budgets that have a sentence of their own."""
+_FEW = 10
+"""Fewer jobs than this say little about whoever has them."""
 _MANY_TIMES = 10
 """From so many times as much on it is as if there had been nothing before."""
 _POINTS = 0.005
@@ -136,6 +138,12 @@ def _people(rows: Sequence[Found], pair: _Pair) -> Iterator[str]:
         f"Of {'1 person' if len(rows) == 1 else f'{len(rows):,} people'}, {gain} gain, {lose} lose, {both} gain in one "
         f"way and lose in another, and for {neither} nothing changes that matters."
     )
+    few = sum(0 < row["figures"][pair.base]["waited"] < _FEW for row in rows if pair.change(row)["verdict"] != NEITHER)
+    if few:
+        yield (
+            f"{few:,} of those who gain or lose {'has' if few == 1 else 'have'} fewer than {_FEW} jobs that waited: "
+            "what becomes of so few may be chance."
+        )
     if by_verdict[GAINS]:
         gains = max(by_verdict[GAINS], key=pair.weight)
         yield f"Of those who gain, {_who(gains['user'], gains, pair, 'gains most and ')}"

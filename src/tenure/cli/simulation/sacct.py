@@ -171,7 +171,8 @@ def from_sacct(
                 ready_folder(out, force)
             result, files = _run(read, policies, setting or [], out, bars, pages=report)
     except KeyboardInterrupt as error:
-        kept = f"; the sides that were done are in {out}" if out is not None else ""
+        there = out is not None and any(out.glob("*/run.json"))
+        kept = f"; the sides that were done are in {out}" if there else ""
         raise CliError(f"interrupted{kept}", Exit.INTERRUPTED) from error
     if as_json:
         print_json(result.found)

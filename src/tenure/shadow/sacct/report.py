@@ -23,6 +23,7 @@ from tenure.sim.traces.options import DEFAULT_RULES, Rule
 from tenure.sim.traces.records import Reading, TraceError
 from tenure.slurm import NothingToCarry, carry_over
 from tenure.slurm.site import Site
+from tenure.units import format_time
 
 HOSTS, ACCOUNTS = "hosts", "accounts"
 """What may have to be made up."""
@@ -118,7 +119,12 @@ def _within(lives: Sequence[Life], given: Given, chosen: Chosen, site: Site) -> 
 
 def _record(lives: Lives, rows: Rows, chosen: Chosen) -> Record:
     """Raises TraceError where nothing is left."""
-    since, until = chosen.since or rows.first_end or rows.last, chosen.until or rows.last
+    # Of what comes after its last moment a report tells nothing: it is no time in which GPUs were free.
+    since, until = chosen.since or rows.first_end or rows.last, min(chosen.until or rows.last, rows.last)
+    if lives.all and until <= since and chosen.since:
+        raise SiteError(
+            f"since = {format_time(since * SECOND)}: the report has nothing after {format_time(until * SECOND)}"
+        )
     if lives.all and until <= since:
         raise SiteError("since: there is no time between the first end in this report and the last; say when it begins")
     if not lives.all:
