@@ -189,6 +189,12 @@ def test_jobs_of_accounts_that_are_not_in_the_tree() -> None:
     assert "1 job of accounts that the associations do not have (elsewhere)" in told(result)
     own = budget(result, "root/self")["figures"][WAS]
     assert (own["free_gpu_hours"], own["charged_gpu_hours"]) == (8.0, 0.0)
+    shared = ASSOCIATIONS.replace("site|root||root|1|", "site|root||ops|100|")
+    result = made(read(rows, replace(ALL, associations=shared)))
+    assert "(elsewhere): they are charged to the root, to the share that it keeps for itself." in told(result)
+    assert budget(result, "root/self")["figures"][WAS]["charged_gpu_hours"] == 8.0
+    result = made(read([row("1", "eve@", started=0, ended=H), rows[1]], Given()))
+    assert "1 job without an account: they are charged to the root, which has no share of its own." in told(result)
 
 
 def test_without_associations_shares_are_by_gpu_time() -> None:

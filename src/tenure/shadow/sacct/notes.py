@@ -104,12 +104,7 @@ def _budgets(report: Report) -> Iterator[str]:
     if report.strangers and len(report.terms.config.budgets) > 1:
         total, shareless = report.strangers.total(), report.terms.others in report.terms.no_share
         has = "which has no share of its own" if shareless else "to the share that it keeps for itself"
-        names = [name or "(none)" for name, _ in report.strangers.most_common(_NAMED)]
-        more = len(report.strangers) - len(names)
-        yield (
-            f"{many(total, 'job')} of {_unknown(report)} ({', '.join(names)}"
-            f"{f' and {more} more' if more > 0 else ''}): they are charged to the root, {has}."
-        )
+        yield f"{many(total, 'job')} {_strangers(report)}: they are charged to the root, {has}."
     free = [life for life in report.lives if report.terms.free(life.last)]
     without = sum(report.terms.budget_of(life.last) in report.terms.no_share for life in free)
     if without:
@@ -123,8 +118,13 @@ def _budgets(report: Report) -> Iterator[str]:
         yield f"{many(dropped, 'thing')} of the site could not be carried over: see not_carried_over in sides.json."
 
 
-def _unknown(report: Report) -> str:
-    return "no account" if ACCOUNTS in report.made else "accounts that the associations do not have"
+def _strangers(report: Report) -> str:
+    if ACCOUNTS in report.made:
+        return "without an account"
+    names = [name or "none" for name, _ in report.strangers.most_common(_NAMED)]
+    more = len(report.strangers) - len(names)
+    listed = ", ".join(names) + (f" and {more} more" if more > 0 else "")
+    return f"of accounts that the associations do not have ({listed})"
 
 
 def _contracts(report: Report) -> Iterator[str]:
