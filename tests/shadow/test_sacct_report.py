@@ -11,18 +11,16 @@ import pytest
 
 from support.sacct import ASSOCIATIONS, BEGIN, CONFIG, HEADER, NODES, H, month, row, text
 from tenure.core.model import HOUR, MINUTE, SECOND, SHARE_ONE
-from tenure.policies import NAMES
 from tenure.reports.sides import Side, jobs_of
 from tenure.shadow.sacct import run as runs
 from tenure.shadow.sacct.report import Chosen, Report, read_report
 from tenure.shadow.sacct.run import MODEL, OURS, WAS, Result, folder_of
 from tenure.shadow.sacct.site import Given, SiteError, read_associations, site_of
-from tenure.shadow.sacct.slurms import model_of
 from tenure.sim.settings import SettingError
 from tenure.sim.traces.files import Source
 from tenure.sim.traces.options import Rule
 from tenure.sim.traces.records import Reading, TraceError
-from tenure.slurm.reading import PARENT, read_settings
+from tenure.slurm.reading import PARENT
 
 ALL = Given(ASSOCIATIONS, CONFIG, NODES)
 NOW = Chosen(since=BEGIN, warmup=0)
@@ -286,40 +284,6 @@ def test_only_the_policy_that_the_model_is_needs_no_second_side() -> None:
     report = read(month(), replace(ALL, config=CONFIG.replace("multifactor", "basic")))
     labels = [one.label for one in runs.orders(report, ["slurm", "backfill", "fifo"], [])]
     assert labels == [WAS, "slurm", "fifo", MODEL]  # backfill is the model
-
-
-def test_the_model_has_the_sites_settings() -> None:
-    then, said = model_of(read_settings(CONFIG))
-    assert then.policy == "slurm"
-    assert dict(then.options) == {
-        "half_life": 14 * 24 * HOUR, "max_age": 24 * HOUR, "weight_age": 10, "weight_fairshare": 20_000,
-        "weight_job_size": 0, "weight_qos": 0,
-    }  # fmt: skip
-    assert said[0].startswith("The model of Slurm has the site's own half_life 14d")
-    assert not any("PriorityWeightTRES" in line for line in said)
-    basic = read_settings(CONFIG.replace("multifactor", "basic"))
-    assert model_of(basic)[0].policy == "backfill"
-    builtin = read_settings(CONFIG.replace("multifactor", "basic").replace("backfill", "builtin"))
-    assert model_of(builtin)[0].policy == "fifo"
-    more = CONFIG.replace("preempt/none", "preempt/qos").replace(
-        "PriorityFlags           =", "PriorityFlags = NO_FAIR_TREE"
-    )
-    assert any("evicts nobody" in line for line in model_of(read_settings(more))[1])
-    assert any("NO_FAIR_TREE" in line for line in model_of(read_settings(more))[1])
-    assert model_of(read_settings(""))[0].options == {}
-
-
-def test_the_model_preempts_scavengers_as_the_site_does() -> None:
-    text = CONFIG.replace("preempt/none", "preempt/qos\nPreemptExemptTime = 00:30:00")
-    text += "SchedulerParameters = bf_continue,preempt_youngest_first\n"
-    assert model_of(read_settings(text))[0].policy == "slurm"  # nothing that it could preempt is named
-    then, said = model_of(read_settings(text), scavengers=True)
-    if "slurm-preempt" in NAMES:
-        assert then.policy == "slurm-preempt"
-        assert (then.options["exempt"], then.options["youngest_first"]) == (30 * MINUTE, 1)
-        assert "after a PreemptExemptTime of 30m" in said[0]
-    else:
-        assert any("evicts nobody" in line for line in said)
 
 
 def test_associations_in_whatever_form() -> None:
