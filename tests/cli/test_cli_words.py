@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
+from rich.text import Text
 
 from tenure.api.models import JobView
 from tenure.cli.aliases import translate
@@ -202,3 +204,17 @@ def test_every_command_has_a_help_text_and_is_in_the_document() -> None:
         assert f"tenure {name}" in text, f"docs/cli.md does not have {name}"
     for group in app.registered_groups:
         assert f"tenure {group.name}" in text
+
+
+def _options(command: Any, words: tuple[str, ...] = ()) -> Any:
+    yield from ((words, parameter) for parameter in command.params)
+    for name, child in getattr(command, "commands", {}).items():
+        yield from _options(child, (*words, name))
+
+
+def test_no_help_loses_what_it_says_in_brackets() -> None:
+    """rich takes [default] for markup and swallows it, unless it is written \\[default]."""
+    for words, parameter in _options(typer.main.get_command(app)):
+        said = getattr(parameter, "help", None) or ""
+        shown = Text.from_markup(said).plain
+        assert shown == said.replace("\\[", "["), f"tenure {' '.join(words)}: {parameter.name}"

@@ -24,7 +24,7 @@ def balance(
         str | None,
         typer.Argument(
             metavar="BUDGET",
-            help="A budget's path [those of which you are a member, or where you have jobs].",
+            help="A budget's path \\[those of which you are a member, or where you have jobs].",
             show_default=False,
             autocompletion=complete_budgets,
         ),

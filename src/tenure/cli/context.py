@@ -124,5 +124,5 @@ BudgetOption = Annotated[
 ClusterOption = Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="Only this cluster.")]
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="The configuration [default: $TENURE_CONFIG or tenure.toml]."),
+    typer.Option("--config", metavar="FILE", help="The configuration \\[default: $TENURE_CONFIG or tenure.toml]."),
 ]

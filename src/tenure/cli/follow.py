@@ -51,7 +51,7 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
     replica: Annotated[int, typer.Option("--replica", "-r", help="Which one, counted over all roles.", min=0)] = 0,
     stderr: Annotated[bool, typer.Option("--stderr", "-E", help="stderr instead of stdout.")] = False,
-    attempt: Annotated[int | None, typer.Option(metavar="N", help="Which run [the last one].", min=1)] = None,
+    attempt: Annotated[int | None, typer.Option(metavar="N", help="Which run \\[the last one].", min=1)] = None,
     tail: Annotated[int | None, typer.Option(metavar="LINES", help="Only the last lines.", min=0)] = None,
 ) -> None:
     """Show a job's output."""

@@ -71,7 +71,7 @@ def host_lines(
 
 def history(
     user: Annotated[
-        list[str] | None, typer.Option("--user", "-u", metavar="NAME", help="Of these users [you].")
+        list[str] | None, typer.Option("--user", "-u", metavar="NAME", help="Of these users \\[you].")
     ] = None,
     everybody: Annotated[bool, typer.Option("--everybody", "-a", help="Of all users.")] = False,
     state: Annotated[
@@ -81,7 +81,8 @@ def history(
     budget: BudgetOption = None,
     cluster: ClusterOption = None,
     since: Annotated[
-        str | None, typer.Option("--since", "-S", metavar="TIME", help="Submitted since then: 3d, 2026-10-09 [today].")
+        str | None,
+        typer.Option("--since", "-S", metavar="TIME", help="Submitted since then: 3d, 2026-10-09 \\[today]."),
     ] = None,
     runs: Annotated[bool, typer.Option("--runs", "-D", help="A line for each run, not only the last.")] = False,
     format: Annotated[

@@ -232,7 +232,7 @@ def status(json: Json = False) -> None:
 
 def events(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens next.")] = False,
-    after: Annotated[int | None, typer.Option(metavar="SEQ", help="From this batch on [the last 50].", min=0)] = None,
+    after: Annotated[int | None, typer.Option(metavar="SEQ", help="From this batch on \\[the last 50].", min=0)] = None,
     job: Annotated[str | None, typer.Option(metavar="JOB", help="Only about this job.")] = None,
     json: Json = False,
 ) -> None:

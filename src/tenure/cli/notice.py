@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="How you are told what becomes of your jobs: webhook, e-mail.")
 
-User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="Of this user (administrators) [you].")]
+User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="Of this user (administrators) \\[you].")]
 TEST_WITHIN_S = 20.0
 _POLL_S = 0.2
 

@@ -48,7 +48,7 @@ class JobOptions:
     ] = None
     gpus: Annotated[Text, typer.Option("--gpus", "-g", metavar="N", help="GPUs of each replica [1].")] = None
     replicas: Annotated[Text, typer.Option(metavar="N", help="How many, started together [1].")] = None
-    cpus: Annotated[Text, typer.Option(metavar="N", help="CPUs of each replica [its GPUs' part of a host].")] = None
+    cpus: Annotated[Text, typer.Option(metavar="N", help="CPUs of each replica \\[its GPUs' part of a host].")] = None
     mem: Annotated[Text, typer.Option(metavar="SIZE", help="Memory of each replica, like 64G.")] = None
     min_runtime: Annotated[
         Text,
@@ -66,7 +66,7 @@ class JobOptions:
         list[str] | None, typer.Option("--env", "-e", metavar="NAME[=VALUE]", help="A variable; without value: yours.")
     ] = None
     clean_env: Annotated[bool, typer.Option("--clean-env", help=f"Do not pass {', '.join(PASSED)}.")] = False
-    workdir: Annotated[Text, typer.Option(metavar="DIR", help="Where it runs [this directory].")] = None
+    workdir: Annotated[Text, typer.Option(metavar="DIR", help="Where it runs \\[this directory].")] = None
     launch: Annotated[
         Text, typer.Option(metavar="HOW", help="per-replica (one process, torchrun) or per-gpu (RANK is set).")
     ] = None

@@ -84,7 +84,7 @@ def list_tokens(
 
 @tokens.command("add")
 def add_token(
-    user: Annotated[str | None, typer.Option(metavar="NAME", help="For this user [you].")] = None,
+    user: Annotated[str | None, typer.Option(metavar="NAME", help="For this user \\[you].")] = None,
     label: Annotated[str, typer.Option(help="What it is for.")] = "",
     expires: Annotated[str | None, typer.Option(metavar="TIME", help="Ends after this, like 90d.")] = None,
 ) -> None:

@@ -38,7 +38,7 @@ MinRuntime = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="What jobs that say nothing sign: a time, or limit for their own time limit [the cluster's default].",
+        help="What jobs that say nothing sign: a time, or limit for their own time limit \\[the cluster's default].",
         show_default=False,
     ),
 ]
@@ -46,7 +46,7 @@ Resumable = Annotated[
     bool | None,
     typer.Option(
         "--resumable/--not-resumable",
-        help="Whether what Slurm may requeue can resume, though nobody said so [the cluster's default].",
+        help="Whether what Slurm may requeue can resume, though nobody said so \\[the cluster's default].",
         show_default=False,
     ),
 ]
@@ -57,7 +57,7 @@ def shadow(
     partition: Partitions = None,
     every: Annotated[str, typer.Option(metavar="TIME", help="Between two looks.")] = "5s",
     length: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="End after that [at Ctrl-C].", show_default=False)
+        str | None, typer.Option("--for", metavar="TIME", help="End after that \\[at Ctrl-C].", show_default=False)
     ] = None,
     since: Annotated[
         str | None,

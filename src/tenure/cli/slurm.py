@@ -39,7 +39,7 @@ Partitions = Annotated[
         "--partition",
         "-p",
         metavar="NAME",
-        help="For Tenure; several times for more [default: those with GPUs].",
+        help="For Tenure; several times for more \\[default: those with GPUs].",
         show_default=False,
         autocompletion=complete_partitions,
     ),
@@ -52,7 +52,7 @@ def doctor(
     partition: Partitions = None,
     user: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Under whose name Tenure is to run [default: yours].", show_default=False),
+        typer.Option(metavar="NAME", help="Under whose name Tenure is to run \\[default: yours].", show_default=False),
     ] = "",
     json: Json = False,
 ) -> None:

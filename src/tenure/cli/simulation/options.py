@@ -35,7 +35,7 @@ class RunOptions:
     first_seed: Annotated[int, typer.Option(metavar="N", help="The first of them.", min=0)] = 0
     warmup: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Left out of all metrics [a tenth, at most 3d].", show_default=False),
+        typer.Option(metavar="TIME", help="Left out of all metrics \\[a tenth, at most 3d].", show_default=False),
     ] = None
     setting: Annotated[
         list[str] | None,

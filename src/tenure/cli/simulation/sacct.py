@@ -59,7 +59,7 @@ class SiteOptions:
         int | None,
         typer.Option(
             metavar="N",
-            help="GPUs of made-up hosts [the nodes, or as many as were in use at a time].",
+            help="GPUs of made-up hosts \\[the nodes, or as many as were in use at a time].",
             min=1,
             show_default=False,
         ),
@@ -99,18 +99,18 @@ def from_sacct(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="FILE", help="What `sacct --parsable2` prints, packed or not [this Slurm].", show_default=False
+            metavar="FILE", help="What `sacct --parsable2` prints, packed or not \\[this Slurm].", show_default=False
         ),
     ] = None,
     partition: Partitions = None,
     since: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help=f"Begin there: a time, or so long ago [the file, or {_SINCE}].", show_default=False
+            metavar="TIME", help=f"Begin there: a time, or so long ago \\[the file, or {_SINCE}].", show_default=False
         ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="End there [the file, or now].", show_default=False)
+        str | None, typer.Option(metavar="TIME", help="End there \\[the file, or now].", show_default=False)
     ] = None,
     policy: Annotated[
         str,
@@ -147,7 +147,7 @@ def from_sacct(
     warmup: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="Left out at the beginning [a quarter, at most the lookback].", show_default=False
+            metavar="TIME", help="Left out at the beginning \\[a quarter, at most the lookback].", show_default=False
         ),
     ] = None,
     out: Annotated[

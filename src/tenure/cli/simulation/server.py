@@ -37,7 +37,7 @@ def from_server(
         str | None, typer.Option(metavar="TIME", help="Run again from this moment on.", show_default=False)
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only up to this moment [now].", show_default=False)
+        str | None, typer.Option(metavar="TIME", help="Only up to this moment \\[now].", show_default=False)
     ] = None,
     ahead: Annotated[
         str | None,

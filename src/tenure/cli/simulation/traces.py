@@ -38,13 +38,14 @@ def trace(
         typer.Option(
             "--format",
             metavar="NAME",
-            help="acme, helios, itp, pai-2020, pai-2023, philly, philly-json, sacct, supercloud or swf [by its "
+            help="acme, helios, itp, pai-2020, pai-2023, philly, philly-json, sacct, supercloud or swf \\[by its "
             "header or name].",
             autocompletion=completion.formats,
         ),
     ] = None,
     gpus: Annotated[
-        int | None, typer.Option(metavar="N", help="GPUs of the cluster [so that --demand holds].", show_default=False)
+        int | None,
+        typer.Option(metavar="N", help="GPUs of the cluster \\[so that --demand holds].", show_default=False),
     ] = None,
     demand: Annotated[
         float, typer.Option(metavar="X", help="GPUs asked for over GPUs there.", min=0.01, max=1000)
@@ -85,7 +86,7 @@ def trace(
     ] = False,
     days: Annotated[
         float | None,
-        typer.Option(metavar="N", help="Simulate so long [the trace].", min=0.01, max=36500, show_default=False),
+        typer.Option(metavar="N", help="Simulate so long \\[the trace].", min=0.01, max=36500, show_default=False),
     ] = None,
 ) -> None:
     """Replay a trace. Every job comes at its time; what each row became is told in the report."""

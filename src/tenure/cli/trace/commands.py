@@ -40,7 +40,7 @@ def describe(
         typer.Option(
             "--format",
             metavar="NAME",
-            help="sacct, swf or another one [by its header].",
+            help="sacct, swf, helios, philly, ... \\[by its header].",
             autocompletion=completion.formats,
             show_default=False,
         ),

@@ -126,7 +126,7 @@ def _record(lives: Lives, rows: Rows, chosen: Chosen) -> Record:
             f"since = {format_time(since * SECOND)}: the report has nothing after {format_time(until * SECOND)}"
         )
     if lives.all and until <= since:
-        raise SiteError("since: there is no time between the first end in this report and the last; say when it begins")
+        raise SiteError("since: no time is left between it and the end, of --until or of the report; begin earlier")
     if not lives.all:
         left_out = ", ".join(f"{count:,} x {why}" for why, count in rows.reading.left_out.items())
         raise TraceError(
