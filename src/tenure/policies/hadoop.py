@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from functools import lru_cache
 
 from tenure.core.model import GPU, MINUTE
 from tenure.core.state import Attempt
+from tenure.core.tree import Tree
 from tenure.policies.by_shares import BySharesPolicy, Due, Shares, demand, evictable, in_need, staying
 from tenure.policies.hadoop_shares import deficit, fair_shares, half_of, order
 from tenure.policies.queue_tree import QueueNode, Queues
@@ -43,6 +45,9 @@ class Hadoop(BySharesPolicy):
         """Path -> fair share of every pool now, thousandths of a GPU."""
         return fair_shares([self.queue_of(queues, leaf) for leaf in queues.leaves], queues.capacity.gpus * GPU)
 
+    def wants(self, queues: Queues) -> tuple[object, ...]:
+        return tuple(demand(queues, leaf) for leaf in queues.leaves)
+
     def due(self, queues: Queues, queue: Queue, share: Fraction) -> Due:
         return (
             in_need(queues, queue, queue.min_share, self.min_share_timeout),
@@ -67,6 +72,11 @@ class Hadoop(BySharesPolicy):
         return super().minimum(queues, node) // GPU * GPU
 
     def queue_of(self, queues: Queues, node: QueueNode) -> Queue:
-        deepest = max(queues.state.the_tree().denominators.values())
-        weight = node.allocation * (deepest // node.denominator)
+        weight = node.allocation * (_deepest(queues.state.the_tree()) // node.denominator)
         return Queue(node.path, weight, node.amount, demand(queues, node), self.minimum(queues, node))
+
+
+@lru_cache(maxsize=4)
+def _deepest(tree: Tree) -> int:
+    """What all allocations of a tree can be put over."""
+    return max(tree.denominators.values())
