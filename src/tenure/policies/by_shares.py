@@ -35,7 +35,7 @@ class _Known:
     queues: Queues
     shares: Shares
     least: dict[str, int]
-    """Queue -> its fair share, rounded up: what it holds is compared with that, since it is a whole number."""
+    """Queue -> what it keeps of its fair share whoever goes short: a whole number, as what it holds."""
     due: dict[str, Due]
     """Queues that had gone short for long enough when the pass began."""
     held: object = None
@@ -61,7 +61,7 @@ class BySharesPolicy(QueuePolicy):
         self.min_share_percent = percentage("min_share_percent", min_share_percent)
         self._known: _Known | None = None
         self._shares: dict[object, tuple[Shares, dict[str, int]]] = {}
-        """Fair shares, and they rounded up, by all that they depend on: the same again and again."""
+        """Fair shares, and what is kept of them, by all that they depend on: the same again and again."""
 
     @abstractmethod
     def queue_of(self, queues: Queues, node: QueueNode) -> Queue:
@@ -74,6 +74,10 @@ class BySharesPolicy(QueuePolicy):
     @abstractmethod
     def wants(self, queues: Queues) -> tuple[object, ...]:
         """What fair shares depend on besides the tree with its allocations and the healthy GPUs."""
+
+    def kept(self, share: Fraction) -> int:
+        """What nobody takes from a queue with such a fair share: all of it. Thousandths of a GPU."""
+        return -(-share.numerator // share.denominator)
 
     @abstractmethod
     def due(self, queues: Queues, queue: Queue, share: Fraction) -> Due:
@@ -149,7 +153,7 @@ class BySharesPolicy(QueuePolicy):
             if len(self._shares) >= _KEPT:
                 self._shares.clear()
             shares = self.fair_shares(queues)
-            least = {path: -(-share.numerator // share.denominator) for path, share in shares.items()}
+            least = {path: self.kept(share) for path, share in shares.items()}
             known = self._shares[key] = shares, least
         return known
 

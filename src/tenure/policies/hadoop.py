@@ -20,7 +20,7 @@ class Hadoop(BySharesPolicy):
 
     A pool that is below its minimum share for ``min_share_timeout`` ms, or below half of its fair share for
     ``fair_share_timeout``, has jobs stopped of pools that are above theirs, the most recently started first, until it
-    has its share in whole GPUs. No pool is pushed below its fair share by that.
+    has its share in whole GPUs. No pool is pushed below its own in whole GPUs by that.
 
     ``min_share_percent``: minimum shares, in percent of what allocations are worth, rounded down to whole GPUs. Raises
     ValueError for one that is not possible.
@@ -47,6 +47,10 @@ class Hadoop(BySharesPolicy):
 
     def wants(self, queues: Queues) -> tuple[object, ...]:
         return tuple(demand(queues, leaf) for leaf in queues.leaves)
+
+    def kept(self, share: Fraction) -> int:
+        """In whole GPUs: of 4/3 slots a pool with 2 loses one there, since 2 is more than its fair share."""
+        return int(share // GPU) * GPU
 
     def due(self, queues: Queues, queue: Queue, share: Fraction) -> Due:
         return (
