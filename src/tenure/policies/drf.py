@@ -6,8 +6,8 @@ whoever has the smallest one for its weight (A. Ghodsi et al., *Dominant Resourc
 In a tree (A. A. Bhattacharya et al., *Hierarchical Scheduling for Diverse Datacenter Workloads*, SoCC 2013) the same is
 asked at each level from the root down. What a node takes is the sum of its children; but those that can get more are
 first scaled down to the one among them that has least, so that what one child has of a resource which the others do not
-need is not held against them. A node is *blocked* when nothing below it can get more: it is never chosen, and not scaled
-unless it only waits for what fits. Resources of which nothing is left do not count in the share of an inner node.
+need is not held against them. A node is *blocked* when nothing below it can get more: it is never chosen, and it is not
+scaled unless it only waits for what fits. Resources of which nothing is left count in no share of an inner node.
 
 A resource is a position in a vector; vectors of one call are equally long. Units are the caller's.
 """
