@@ -98,3 +98,28 @@ def test_a_child_is_not_starved_by_what_its_sibling_holds() -> None:
     jobs = [world.submit("lab/x/d", 1, cpus=CPU), world.submit("lab/e", 4), world.submit("lab/x/p", 4)]
     world.resume()
     assert world.placed()[4:] == jobs[::-1]
+
+
+@pytest.mark.parametrize(("more", "served"), [(True, "pe"), (False, "ep")])
+def test_a_child_whose_jobs_do_not_fit_could_still_get_more(more: bool, served: str) -> None:
+    """Of 5 hosts d holds 2 and e one; d and p have half of what their parent has, which has as much as e.
+
+    If d wants 3 more hosts, of which 2 are free, it counts as little as p, which has nothing, and p goes first. If it
+    wants nothing, its parent counts with all that it has, and e goes first.
+    """
+    world = under("drf-tree", {"lab/x": 0.5, "lab/x/d": 0.5, "lab/x/p": 0.5, "lab/e": 0.5}, count=5)
+    for _ in range(2):
+        world.submit("lab/x/d", 8)
+    for _ in range(2):
+        world.submit("lab/e", 4)
+    if more:
+        world.submit("lab/x/d", 8, replicas=3)
+    assert _served(world, "ep", gpus=5) == served
+
+
+def test_nobody_is_scaled_down_to_a_sibling_whose_jobs_do_not_fit() -> None:
+    """p has nothing and wants more than there is free: else d could take everything in its name."""
+    world = under("drf-tree", {"lab/x": 0.5, "lab/x/d": 0.5, "lab/x/p": 0.5, "lab/e": 0.5})
+    world.submit("lab/x/d", 8)
+    world.submit("lab/x/p", 8, replicas=4)
+    assert _served(world, "dde") == "edd"

@@ -81,6 +81,19 @@ def test_a_node_counts_what_its_least_served_child_has_of_each() -> None:
     assert nothing.share == 0 and not nothing.blocked, "a child that could start and has nothing comes first"
 
 
+def test_a_child_that_waits_for_what_fits_is_scaled_down_and_nobody_is_scaled_down_to_it() -> None:
+    has, least = parts((8, 0), (10, 10)), parts((1, 0), (10, 10))
+    able = leaf(1, least, blocked=False)
+    assert inner(1, [leaf(1, has, blocked=True, waits=True), able], ()).share == Fraction(2, 10)
+    assert inner(1, [leaf(1, has, blocked=True), able], ()).share == Fraction(9, 10)
+    assert inner(1, [leaf(1, least, blocked=True, waits=True), leaf(1, has, blocked=False)], ()).share == Fraction(
+        9, 10
+    )
+    nobody = inner(1, [leaf(1, has, blocked=True, waits=True), leaf(1, least, blocked=True)], ())
+    assert (nobody.share, nobody.blocked, nobody.waits) == (Fraction(9, 10), True, True)
+    assert not leaf(1, has, blocked=False, waits=True).waits, "it need not wait"
+
+
 def test_who_has_no_weight_comes_last() -> None:
     assert sorted([rank(0, Fraction(0)), rank(1, Fraction(1)), rank(2, Fraction(1))]) == [
         (False, Fraction(1, 2)),

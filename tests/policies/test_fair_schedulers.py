@@ -275,6 +275,20 @@ def test_min_share_preemption() -> None:
     assert world.running() == {*first[:2], *second[:2]}
 
 
+def test_a_pool_loses_slots_as_long_as_it_has_more_than_its_fair_share() -> None:
+    """``preemptTasks``: of 4 slots two pools have 2 each, which is more than 4/3. A third takes its minimum of 1."""
+    settings = {"min_share_timeout": MINUTE, "fair_share_timeout": HOUR}
+    world = Under(by_name("hadoop", **settings), _trackers(2), {f"lab/pool{n}": 0.25 for n in (1, 2, 3)})
+    first = []
+    for n in (1, 2, 1, 2, 1, 2):
+        world.step(after=100)
+        first.append(world.submit(f"lab/pool{n}", 1))
+    third = [world.submit("lab/pool3", 1) for _ in range(3)]
+    world.wait(HOUR)
+    assert world.victims() == [first[3]], "the latest launched; whoever has 1 keeps it"
+    assert world.running() == {*first[:3], third[0]}
+
+
 # ---- settings
 
 PERCENTAGES = {"yarn": ("min_share", "threshold", "busy"), "hadoop": ("min_share",)}

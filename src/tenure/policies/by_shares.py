@@ -22,6 +22,8 @@ from tenure.policies.yarn_shares import Amount, Queue, order, starved
 
 Shares = dict[str, Fraction]
 """Queue -> fair share, thousandths of a GPU."""
+_KEPT = 1_000
+"""Sets of fair shares."""
 Due = tuple[bool, bool]
 """Whether a queue may take others' for its minimum share, and for its fair share."""
 
@@ -33,7 +35,7 @@ class _Known:
     queues: Queues
     shares: Shares
     least: dict[str, int]
-    """Queue -> its fair share, rounded up: what it holds is compared with that, since it is a whole number."""
+    """Queue -> what it keeps of its fair share whoever goes short: a whole number, as what it holds."""
     due: dict[str, Due]
     """Queues that had gone short for long enough when the pass began."""
     held: object = None
@@ -58,6 +60,8 @@ class BySharesPolicy(QueuePolicy):
     def __init__(self, min_share_percent: int) -> None:
         self.min_share_percent = percentage("min_share_percent", min_share_percent)
         self._known: _Known | None = None
+        self._shares: dict[object, tuple[Shares, dict[str, int]]] = {}
+        """Fair shares, and what is kept of them, by all that they depend on: the same again and again."""
 
     @abstractmethod
     def queue_of(self, queues: Queues, node: QueueNode) -> Queue:
@@ -66,6 +70,14 @@ class BySharesPolicy(QueuePolicy):
     @abstractmethod
     def fair_shares(self, queues: Queues) -> Shares:
         """The fair shares of all queues now."""
+
+    @abstractmethod
+    def wants(self, queues: Queues) -> tuple[object, ...]:
+        """What fair shares depend on besides the tree with its allocations and the healthy GPUs."""
+
+    def kept(self, share: Fraction) -> int:
+        """What nobody takes from a queue with such a fair share: all of it. Thousandths of a GPU."""
+        return -(-share.numerator // share.denominator)
 
     @abstractmethod
     def due(self, queues: Queues, queue: Queue, share: Fraction) -> Due:
@@ -125,14 +137,25 @@ class BySharesPolicy(QueuePolicy):
         waiting = queues.cluster.queues[Kind.CHARGED].leaves
         if not waiting or not self.preempting(queues):
             return _Known(queues, {}, {}, {})
-        shares, due = self.fair_shares(queues), dict[str, Due]()
-        least = {path: -(-share.numerator // share.denominator) for path, share in shares.items()}
+        (shares, least), due = self._shares_of(queues), dict[str, Due]()
         for leaf in queues.leaves:
             if leaf.path in waiting and leaf.amount < max(least[leaf.path], self.minimum(queues, leaf)):
                 found = self.due(queues, self.queue_of(queues, leaf), shares[leaf.path])
                 if any(found):
                     due[leaf.path] = found
         return _Known(queues, shares, least, due)
+
+    def _shares_of(self, queues: Queues) -> tuple[Shares, dict[str, int]]:
+        allocations = tuple(node.allocation for node in queues.nodes.values())
+        key = queues.state.the_tree(), allocations, queues.capacity.gpus, self.wants(queues)
+        known = self._shares.get(key)
+        if known is None:
+            if len(self._shares) >= _KEPT:
+                self._shares.clear()
+            shares = self.fair_shares(queues)
+            least = {path: self.kept(share) for path, share in shares.items()}
+            known = self._shares[key] = shares, least
+        return known
 
 
 def percentage(setting: str, value: int) -> int:

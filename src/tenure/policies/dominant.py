@@ -30,7 +30,7 @@ def _rank(queues: Queues, leaf: QueueNode) -> tuple[bool, Fraction]:
 class DrfTree(QueuePolicy):
     """Hierarchical: at each level the child with the smallest dominant share for its share of the parent.
 
-    A node is blocked when no job below it can start now.
+    A node is blocked when no job below it can start now: for good if nobody waits there, else until more is free.
     """
 
     name = "drf-tree"
@@ -46,7 +46,8 @@ class DrfTree(QueuePolicy):
                     found = drf.inner(node.share, [standing(child) for child in node.children], gone)
                 else:
                     used = drf.parts(node.used, queues.capacity)
-                    found = drf.leaf(node.share, used, blocked=not node.ready)
+                    waits = queues.demand(node.path) != node.used
+                    found = drf.leaf(node.share, used, blocked=not node.ready, waits=waits)
                 known[node.path] = found
             return found
 

@@ -6,8 +6,8 @@ whoever has the smallest one for its weight (A. Ghodsi et al., *Dominant Resourc
 In a tree (A. A. Bhattacharya et al., *Hierarchical Scheduling for Diverse Datacenter Workloads*, SoCC 2013) the same is
 asked at each level from the root down. What a node takes is the sum of its children; but those that can get more are
 first scaled down to the one among them that has least, so that what one child has of a resource which the others do not
-need is not held against them. A node is *blocked* when nothing below it can get more: it is not scaled, and never
-chosen. Resources of which nothing is left do not count in the share of an inner node.
+need is not held against them. A node is *blocked* when nothing below it can get more: it is never chosen, and it is not
+scaled unless it only waits for what fits. Resources of which nothing is left count in no share of an inner node.
 
 A resource is a position in a vector; vectors of one call are equally long. Units are the caller's.
 """
@@ -108,38 +108,41 @@ def divisible(capacity: Vector, claimants: Sequence[Claimant]) -> list[Fraction]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A node of a tree: the parts of all resources that count as its own, its dominant share, whether it is blocked."""
+    """A node of a tree: the parts of all resources that count as its own, its dominant share, whether it is blocked.
+
+    ``waits``: blocked for now only: what it wants does not fit, though something of each resource is left.
+    """
 
     weight: Fraction | int
     parts: Parts
     share: Fraction
     blocked: bool
+    waits: bool = False
 
 
-def leaf(weight: Fraction | int, used: Parts, *, blocked: bool) -> Standing:
-    return Standing(weight, used, max(used), blocked)
+def leaf(weight: Fraction | int, used: Parts, *, blocked: bool, waits: bool = False) -> Standing:
+    return Standing(weight, used, max(used), blocked, blocked and waits)
 
 
 def inner(weight: Fraction | int, children: Sequence[Standing], gone: Collection[int]) -> Standing:
     """A node with ``children``. ``gone``: the resources of which nothing is left.
 
-    Children without weight are added as they are.
+    Children without weight are added as they are. Those that wait for what fits are scaled down as those that are not
+    blocked, but nobody is scaled down to them.
     """
-    scaled = [child for child in children if not child.blocked and child.weight]
-    least = min((child.share / child.weight for child in scaled), default=ZERO)
+    able = [child for child in children if not child.blocked and child.weight]
+    least = min((child.share / child.weight for child in able), default=None)
     total = [ZERO] * len(children[0].parts)
     for child in children:
-        if child.blocked or not child.weight:
-            factor = None
-        elif not least:
-            continue
-        else:
-            factor = least * child.weight / child.share
+        factor: Fraction | int = 1
+        if least is not None and child.weight and (child.waits or not child.blocked) and child.share:
+            factor = min(Fraction(1), least * child.weight / child.share)
         for r, part in enumerate(child.parts):
-            if part:
-                total[r] += part if factor is None else part * factor
+            if part and factor:
+                total[r] += part * factor
     share = max((part for r, part in enumerate(total) if r not in gone), default=ZERO)
-    return Standing(weight, tuple(total), share, all(child.blocked for child in children))
+    blocked = all(child.blocked for child in children)
+    return Standing(weight, tuple(total), share, blocked, blocked and any(child.waits for child in children))
 
 
 @dataclass(slots=True, eq=False)

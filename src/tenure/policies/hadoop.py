@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from functools import lru_cache
 
 from tenure.core.model import GPU, MINUTE
 from tenure.core.state import Attempt
+from tenure.core.tree import Tree
 from tenure.policies.by_shares import BySharesPolicy, Due, Shares, demand, evictable, in_need, staying
 from tenure.policies.hadoop_shares import deficit, fair_shares, half_of, order
 from tenure.policies.queue_tree import QueueNode, Queues
@@ -18,7 +20,7 @@ class Hadoop(BySharesPolicy):
 
     A pool that is below its minimum share for ``min_share_timeout`` ms, or below half of its fair share for
     ``fair_share_timeout``, has jobs stopped of pools that are above theirs, the most recently started first, until it
-    has its share in whole GPUs. No pool is pushed below its fair share by that.
+    has its share in whole GPUs. No pool is pushed below its own in whole GPUs by that.
 
     ``min_share_percent``: minimum shares, in percent of what allocations are worth, rounded down to whole GPUs. Raises
     ValueError for one that is not possible.
@@ -42,6 +44,13 @@ class Hadoop(BySharesPolicy):
     def fair_shares(self, queues: Queues) -> Shares:
         """Path -> fair share of every pool now, thousandths of a GPU."""
         return fair_shares([self.queue_of(queues, leaf) for leaf in queues.leaves], queues.capacity.gpus * GPU)
+
+    def wants(self, queues: Queues) -> tuple[object, ...]:
+        return tuple(demand(queues, leaf) for leaf in queues.leaves)
+
+    def kept(self, share: Fraction) -> int:
+        """In whole GPUs: of 4/3 slots a pool with 2 loses one there, since 2 is more than its fair share."""
+        return int(share // GPU) * GPU
 
     def due(self, queues: Queues, queue: Queue, share: Fraction) -> Due:
         return (
@@ -67,6 +76,11 @@ class Hadoop(BySharesPolicy):
         return super().minimum(queues, node) // GPU * GPU
 
     def queue_of(self, queues: Queues, node: QueueNode) -> Queue:
-        deepest = max(queues.state.the_tree().denominators.values())
-        weight = node.allocation * (deepest // node.denominator)
+        weight = node.allocation * (_deepest(queues.state.the_tree()) // node.denominator)
         return Queue(node.path, weight, node.amount, demand(queues, node), self.minimum(queues, node))
+
+
+@lru_cache(maxsize=4)
+def _deepest(tree: Tree) -> int:
+    """What all allocations of a tree can be put over."""
+    return max(tree.denominators.values())

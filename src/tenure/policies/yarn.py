@@ -8,13 +8,10 @@ from fractions import Fraction
 from tenure.core.model import GPU, MINUTE
 from tenure.core.state import Attempt
 from tenure.policies.by_shares import BySharesPolicy, Due, Shares, demand, evictable, in_need, percentage, staying
-from tenure.policies.queue_tree import NOTHING, QueueNode, Queues
+from tenure.policies.queue_tree import QueueNode, Queues
 from tenure.policies.queues import order
 from tenure.policies.yarn_shares import Amount, Order, Queue, deficit, fair_shares
 from tenure.policies.yarn_shares import order as turn
-
-_KEPT = 1_000
-"""Sets of fair shares."""
 
 
 class Yarn(BySharesPolicy):
@@ -43,31 +40,22 @@ class Yarn(BySharesPolicy):
         self.fair_share_timeout = fair_share_timeout
         self.threshold_percent = percentage("threshold_percent", threshold_percent)
         self.busy_percent = percentage("busy_percent", busy_percent)
-        self._shares: dict[object, Shares] = {}
-        """Fair shares by all that they depend on: the same again and again."""
 
     def next(self, queues: Queues) -> str:
         return queues.descend(lambda nodes: min(nodes, key=lambda node: turn(self.queue_of(queues, node))))
 
     def fair_shares(self, queues: Queues) -> Shares:
         """Path -> fair share of every budget now, thousandths of a GPU; 0 for those without any jobs."""
-        active = tuple(leaf.path for leaf in queues.leaves if queues.demand(leaf.path) != NOTHING)
-        allocations = tuple(node.allocation for node in queues.nodes.values())
-        key = queues.state.the_tree(), allocations, queues.capacity.gpus, active
-        known = self._shares.get(key)
-        if known is None:
-            if len(self._shares) >= _KEPT:
-                self._shares.clear()
-            known = self._shares[key] = self._work_out(queues)
-        return known
-
-    def _work_out(self, queues: Queues) -> Shares:
         found = {queues.root.path: Fraction(queues.capacity.gpus * GPU)}
         for node in queues.nodes.values():  # parents first
             children = [self.queue_of(queues, child) for child in node.children]
             found.update({child.name: Fraction(0) for child in children if not child.demand})
             found.update(fair_shares([child for child in children if child.demand], found[node.path]))
         return found
+
+    def wants(self, queues: Queues) -> tuple[object, ...]:
+        """Who wants something."""
+        return tuple(leaf.path for leaf in queues.leaves if demand(queues, leaf))
 
     def preempting(self, queues: Queues) -> bool:
         return 100 * queues.root.used.gpus > self.busy_percent * queues.capacity.gpus
