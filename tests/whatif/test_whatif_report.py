@@ -140,4 +140,4 @@ def test_a_rehearsal_says_what_a_run_would_refuse(busy: Course) -> None:
     said = runs.rehearse(runs.begin(busy, [variant]).changed[0])
     ran = runs.begin(busy, [variant])
     assert runs.run(ran, lambda _done, _total: True)
-    assert sorted(said) == sorted(ran.changed[0].told.lines()) and len(said) == 2
+    assert sorted(said) == sorted(ran.changed[0].lines()) and len(said) == 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tenure.core.events import Submitted
 from tenure.core.model import MINUTE, SECOND
 from tenure.sim.loop import QUIET
 from tenure.whatif.change import Variant
@@ -65,7 +64,5 @@ def run(reruns: Reruns, going: Going) -> bool:
 
 def rehearse(one: Rerun) -> list[str]:
     """What the run would refuse and cut, without running it: it must not be run afterwards."""
-    for event in one.course.events:
-        if isinstance(event, Submitted):
-            one.submitted(event)
-    return one.told.lines()
+    one.rehearse()
+    return one.lines()
