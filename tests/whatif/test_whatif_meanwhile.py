@@ -21,6 +21,7 @@ from tenure.whatif.course import Course, NothingKept, then
 from tenure.whatif.runs import AS_IT_IS, LATER
 
 STARTUP = 20 * SECOND
+LATE = LATER.later + LATER.later // 3
 
 
 def applied(after: int, *clusters: Cluster, budgets: tuple[Budget, ...] = HALVES) -> ConfigApplied:
@@ -47,8 +48,8 @@ def test_nobody_repairs_a_drained_host_before_it_is_empty(tmp_path: Path) -> Non
     assert rows(rerun(course, AS_IT_IS, observe=sound).finish())[2].started == rows(lived)[2].started
     run = rerun(course, LATER, observe=sound).finish()
     first, second, third = (rows(run)[job_id] for job_id in (1, 2, 3))
-    assert first.state == "succeeded" and first.ended == START + over + LATER.later
-    assert second.started == START + over + LATER.later + HOUR - SECOND, "the repair takes as long as it took"
+    assert first.state == "succeeded" and first.ended == START + over + LATE
+    assert second.started == START + over + LATE + HOUR - SECOND, "the repair takes as long as it took"
     assert third.started == rows(lived)[3].started, "what comes after that is at its time again"
 
 
@@ -95,6 +96,14 @@ def test_a_rehearsal_knows_of_budgets_that_came_meanwhile(tmp_path: Path) -> Non
     assert fifo == [] == rerun(course, variants[0], observe=sound).lines()
     assert changed == rerun(course, variants[1], observe=sound).lines()
     assert changed[0].startswith("1 change of the configuration") and "lab/new" in changed[1]
+
+
+def test_a_moment_later_is_later_for_who_waited_already_too(tmp_path: Path) -> None:
+    """Else chance would be none wherever nobody submits any more."""
+    jobs = [(0, work(runtime=HOUR)) for _ in range(6)]
+    course, _ = course_of(tmp_path, setup_of(jobs, gpus=8, duration=6 * HOUR), HOUR // 2)
+    starts = [[row.started or 0 for row in rerun(course, one).finish().jobs] for one in (AS_IT_IS, LATER)]
+    assert [after - before for before, after in zip(*starts, strict=True)] == [0, 0, *(i * 10_000 for i in range(1, 5))]
 
 
 def test_jobs_that_came_after_the_end_are_none_of_its(tmp_path: Path) -> None:

@@ -91,6 +91,11 @@ def test_only_what_is_beyond_chance_is_named() -> None:
     first, beyond = found.chance({"lab/a": 1.9, "lab/b": -2.5, "lab/c": 7.2})
     assert "no budget gets over 2.0 GPU-hours more or less" in first
     assert beyond == "Beyond chance, in GPU-hours: lab/c +7, lab/b -2."
+    assert "nobody over 2.0. Changes" in first
+    off = honesty(table((1, "lab/a", 0, HOUR)), table((1, "lab/a", 0, 3 * HOUR)))
+    first, beyond = found.chance({"lab/a": 1.9, "lab/b": -2.5, "lab/c": 7.2}, off)
+    assert first.endswith("So are those of budgets up to 4.0, by which the run as it is is off.")
+    assert beyond == "Beyond chance, in GPU-hours: lab/c +7."
     assert found.chance({"lab/a": 1.9})[1] == "No budget gains or loses more GPU time than that."
 
 

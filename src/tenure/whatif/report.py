@@ -62,7 +62,7 @@ def make(reruns: Reruns, *, whole: bool = True) -> Report:
     found = report(sides, notes, more)
     first = [honest.line()] if honest is not None else []
     found["said"] = {
-        label: [*first, *chance.chance(_gained(found, label)), *said] for label, said in found["said"].items()
+        label: [*first, *chance.chance(_gained(found, label), honest), *said] for label, said in found["said"].items()
     }
     for run in runs:
         run.notes = list(notes)

@@ -56,6 +56,12 @@ class Rerun(Simulation):
         self.recorder = self.onward = OnwardRecorder(self.run_record, policy)
         self.state = state
         self.driver = Driver(policy, self.recorder, observe, state)
+        self._given = course.works
+        if variant.later:
+            # Machines are later, too: a queue that is long already goes its way whatever people do after.
+            self._given = {
+                job_id: replace(one, startup=one.startup + variant.later // 3) for job_id, one in course.works.items()
+            }
         self.told = Told()
         self.left_out = 0
         """Configurations that were applied meanwhile."""
@@ -104,7 +110,7 @@ class Rerun(Simulation):
         state, course = self.state, self.course
         for job in state.jobs.values():
             job.spec = _in_one_run(job.spec)
-        self.works = {job_id: self._own(course.works[job_id], state.jobs[job_id].spec) for job_id in state.jobs}
+        self.works = {job_id: self._own(self._given[job_id], state.jobs[job_id].spec) for job_id in state.jobs}
         events: list[Event] = []
         if course.fit:
             self._places = Places(state.budgets, self.config.clusters, self.variant.moves)
@@ -278,7 +284,7 @@ class Rerun(Simulation):
             self.refused.update(ids)
             return
         for position, job_id in enumerate(ids):
-            work = self.works[job_id] = self._own(self.course.works[job_id], spec)
+            work = self.works[job_id] = self._own(self._given[job_id], spec)
             self.waiting_since[job_id] = event.at
             self.recorder.expect(job_id, work)
             if array is not None:

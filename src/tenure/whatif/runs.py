@@ -15,7 +15,7 @@ SLICES = 200
 """Parts in which the time of a course passes; the shortest is a minute."""
 AS_IT_IS = Variant("as it is")
 LATER = Variant("as it is, later", later=30 * SECOND)
-"""The same with everything that people did a moment later: what comes of that is chance."""
+"""The same with everything that people did, and every start, a moment later: what comes of that is chance."""
 
 Going = Callable[[int, int], bool]
 """Called with ms that are simulated and that there are; False breaks it off."""
