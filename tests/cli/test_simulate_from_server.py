@@ -116,7 +116,7 @@ def test_as_it_is_it_is_what_really_happened_and_the_server_is_not_touched(serve
     assert found["refused"] == {"as it is": {}, "changed": {}}
     assert {"sides.html", "sides.md", "sides.json", "comparison.html"} <= {p.name for p in (tmp_path / "out").iterdir()}
     again_out = server.cli(*FROM_SERVER, "--budgets", "other.toml", "--out", str(tmp_path / "out"), code=2)
-    assert "something is there; name a new directory, or add --force" in again_out.stderr
+    assert "it has an earlier simulation; name another directory, or add --force" in again_out.stderr
 
 
 def test_a_dry_run_says_what_would_be_refused_and_runs_nothing(server: TestServer) -> None:
@@ -192,6 +192,11 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
         ("--last 1h --with nothing.toml", "nothing.toml"),
         ("--last 1h --with tenure.toml --budgets budgets.toml", "give one of the two"),
         ("--config nothing.toml --policy fifo", "nothing.toml"),
+        ("--last 1h --policy fifo --out budgets.toml", "this is a file; name a directory"),
+        (
+            "--last 1h --policy fifo --out budgets.toml/x",
+            "out = budgets.toml/x: Not a directory; name a directory that",
+        ),
         ("--ahead 365d --policy fifo", "comes again at most 60 times; look at most"),
     ],
 )

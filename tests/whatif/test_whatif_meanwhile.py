@@ -21,7 +21,7 @@ from tenure.whatif.course import Course, NothingKept, then
 from tenure.whatif.runs import AS_IT_IS, LATER
 
 STARTUP = 20 * SECOND
-LATE = LATER.later + LATER.later // 3
+LATE = LATER.later + SECOND
 
 
 def applied(after: int, *clusters: Cluster, budgets: tuple[Budget, ...] = HALVES) -> ConfigApplied:
@@ -103,7 +103,7 @@ def test_a_moment_later_is_later_for_who_waited_already_too(tmp_path: Path) -> N
     jobs = [(0, work(runtime=HOUR)) for _ in range(6)]
     course, _ = course_of(tmp_path, setup_of(jobs, gpus=8, duration=6 * HOUR), HOUR // 2)
     starts = [[row.started or 0 for row in rerun(course, one).finish().jobs] for one in (AS_IT_IS, LATER)]
-    assert [after - before for before, after in zip(*starts, strict=True)] == [0, 0, *(i * 10_000 for i in range(1, 5))]
+    assert [after - before for before, after in zip(*starts, strict=True)] == [0, 0, *(i * SECOND for i in range(1, 5))]
 
 
 def test_jobs_that_came_after_the_end_are_none_of_its(tmp_path: Path) -> None:

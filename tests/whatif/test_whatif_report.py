@@ -71,6 +71,13 @@ def test_what_comes_after_the_end_of_the_run_does_not_count() -> None:
     assert found.line().endswith("Differences that are no larger say nothing.")
 
 
+def test_what_starts_in_one_of_them_just_before_the_end_says_nothing() -> None:
+    real = table((1, "lab/a", 0, HOUR), (2, "lab/a", 10 * HOUR - MINUTE, None), (3, "lab/a", 9 * HOUR, None))
+    again = table((1, "lab/a", 0, HOUR), (2, "lab/a", None, None), (3, "lab/a", None, None))
+    for found in (honesty(real, again), honesty(again, real)):
+        assert found.jobs == 2 and found.starts == 0.5
+
+
 def test_single_starts_may_be_far_off_where_sums_are_not() -> None:
     real = table((1, "lab/a", 0, HOUR), (2, "lab/a", HOUR, 2 * HOUR))
     again = table((1, "lab/a", HOUR, 2 * HOUR), (2, "lab/a", 0, HOUR))

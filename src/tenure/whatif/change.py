@@ -65,8 +65,8 @@ class Wanted:
 @dataclass(frozen=True, slots=True)
 class Variant:
     """One thing to try. ``wanted``: None keeps the configuration. ``settings``: on top of either. ``moves``: the path
-    of a budget -> its new one. ``later``: everything that people did comes so many ms later, and a start takes a third
-    of that longer.
+    of a budget -> its new one. ``later``: everything that people did comes so many ms later, and a start takes a
+    second more.
     """
 
     label: str

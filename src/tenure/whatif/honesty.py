@@ -27,8 +27,9 @@ MOST_OFF = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Honesty:
-    """``jobs``: those that started in either. ``within``: how many of them started at most so many ms apart. GPU time
-    in amount x ms, by budget: really, and in the re-run. ``person``: the most that a person's is apart.
+    """``jobs``: those that started in either, but for such as did so in one only, minutes before the end. ``within``:
+    how many of them started at most so many ms apart. GPU time in amount x ms, by budget: really, and in the re-run.
+    ``person``: the most that a person's is apart.
     """
 
     jobs: int
@@ -147,6 +148,8 @@ def honesty(real: Run, rerun: Run, *, net: bool = False) -> Honesty:
         starts = [_start(rows.get(job_id), since, until) for rows in (before, now)]
         if any(start is not None for start in starts):
             really, again = starts
+            if (really is None or again is None) and until - (really or again or 0) < TOLD:
+                continue  # nobody knows: the other run ends before it could be far off
             apart.append(None if really is None or again is None else abs(again - really))
     within = {limit: sum(one is not None and one <= limit for one in apart) for limit in WITHIN}
     evictions = tuple(sum(row.at <= until for row in run.evictions) for run in (real, rerun))

@@ -18,7 +18,7 @@ from tenure.core.events import (
     Submitted,
 )
 from tenure.core.lifecycle import JobState
-from tenure.core.model import After, Broken, HostState, JobSpec
+from tenure.core.model import SECOND, After, Broken, HostState, JobSpec
 from tenure.core.outcomes import FINAL
 from tenure.core.state import Attempt, Job
 from tenure.engine import recovery
@@ -59,9 +59,7 @@ class Rerun(Simulation):
         self._given = course.works
         if variant.later:
             # Machines are later, too: a queue that is long already goes its way whatever people do after.
-            self._given = {
-                job_id: replace(one, startup=one.startup + variant.later // 3) for job_id, one in course.works.items()
-            }
+            self._given = {job_id: replace(one, startup=one.startup + SECOND) for job_id, one in course.works.items()}
         self.told = Told()
         self.left_out = 0
         """Configurations that were applied meanwhile."""
