@@ -11,8 +11,8 @@ import pytest
 from whatif_kit import HALVES, START, course_of, going, other, rerun, rows, setup_of, sound, work
 
 from support.lived import site
-from tenure.core.events import ConfigApplied
-from tenure.core.model import GPU, HOUR, MINUTE, SECOND, Budget, Cluster, HostState, Policy
+from tenure.core.events import ConfigApplied, Submitted
+from tenure.core.model import GPU, HOUR, MINUTE, SECOND, Broken, Budget, Cluster, HostState, Policy
 from tenure.sim.setup import make_cluster
 from tenure.store import Store
 from tenure.whatif import runs
@@ -104,6 +104,25 @@ def test_a_moment_later_is_later_for_who_waited_already_too(tmp_path: Path) -> N
     course, _ = course_of(tmp_path, setup_of(jobs, gpus=8, duration=6 * HOUR), HOUR // 2)
     starts = [[row.started or 0 for row in rerun(course, one).finish().jobs] for one in (AS_IT_IS, LATER)]
     assert [after - before for before, after in zip(*starts, strict=True)] == [0, 0, *(i * SECOND for i in range(1, 5))]
+
+
+def test_what_had_failed_and_here_has_not_is_waited_for(tmp_path: Path) -> None:
+    """Somebody submits a job that waits for the success of others; in life all had been evicted for good by then."""
+    free = work(runtime=4 * HOUR, min_runtime=0, resumable=False)
+    course, _ = course_of(tmp_path, setup_of([(HOUR, free), (HOUR, free)], gpus=24, duration=12 * HOUR), HOUR // 2)
+    over = START + HOUR + STARTUP + 4 * HOUR
+    more = {10: (2 * HOUR, "1"), 11: (6 * HOUR, "2"), 12: (3 * HOUR, "7"), 13: (3 * HOUR, "7_2")}
+    made = replace(
+        course,
+        works={**course.works, **dict.fromkeys(more, work())},
+        events=[
+            *course.events,
+            *(Submitted(START + at, i, work().spec, broken=Broken(name, "x")) for i, (at, name) in more.items()),
+        ],
+    )
+    found = rows(rerun(made, AS_IT_IS, observe=sound).finish())
+    assert found[10].started == over and found[11].started == START + 6 * HOUR
+    assert [(found[i].state, found[i].started) for i in (12, 13)] == [("cancelled", None)] * 2
 
 
 def test_jobs_that_came_after_the_end_are_none_of_its(tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ class Rerun(Simulation):
         self.refused: set[int] = set()
         self.failed: dict[int, tuple[str, str]] = {}
         """Job or array that did not succeed -> (what people call it, its final state)."""
+        self._succeeded: set[int] = set()
         self._array_of: dict[int, tuple[int, int]] = {}
         """Job -> its array and its index."""
         self._leaving: set[tuple[str, str]] = set()
@@ -287,7 +288,19 @@ class Rerun(Simulation):
             self.recorder.expect(job_id, work)
             if array is not None:
                 self._array_of[job_id] = (event.job_id, array.indices[position])
+        event = self._with_hope(event)
         self._events.append(replace(event, spec=spec, broken=event.broken or self._broken(event.after)))
+
+    def _with_hope(self, event: Submitted) -> Submitted:
+        """What it waited for in vain, as that had failed by then, may run on here, or have succeeded."""
+        if event.broken is None:
+            return event
+        array, _, index = event.broken.job.partition("_")
+        called = (int(array), int(index)) if index else None
+        job_id = next((job for job, known in self._array_of.items() if known == called), 0) if called else int(array)
+        if job_id in self.state.jobs:
+            return replace(event, broken=None, after=(*event.after, After(job_id, whole=False, ok=True)))
+        return replace(event, broken=None) if job_id in self._succeeded else event
 
     def _broken(self, after: Sequence[After]) -> Broken | None:
         """What it would wait for in vain: here it may have ended before."""
@@ -298,7 +311,9 @@ class Rerun(Simulation):
         return None
 
     def _job_ended(self, outcome: JobEnded, at: int) -> None:
-        if outcome.state != JobState.SUCCEEDED.value:
+        if outcome.state == JobState.SUCCEEDED.value:
+            self._succeeded.add(outcome.job_id)
+        else:
             array, index = self._array_of.get(outcome.job_id, (0, 0))
             label = f"{array}_{index}" if array else str(outcome.job_id)
             self.failed[outcome.job_id] = (label, outcome.state)
