@@ -144,7 +144,7 @@ def test_it_looks_ahead_from_now_with_what_was_submitted_lately(server: TestServ
 def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
     """All runs are at the same moment then, so they can be compared."""
     start = int(time.time()) * 1000 - DAY
-    setup = replace(month_of("saturated", {"main": 64}, people=40), duration=DAY, warmup=0, start=start)
+    setup = replace(month_of("saturated", {"main": 16}, people=15), duration=DAY, warmup=0, start=start)
     config, _ = site(tmp_path / "site", setup)
     out = tmp_path / "out"
     words = ("--config", str(config), "--ahead", "50d", "--policy", "fifo", "--out", str(out))
