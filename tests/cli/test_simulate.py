@@ -240,17 +240,18 @@ def test_seeds_draw_from_a_trace_what_is_drawn(tmp_path: Path) -> None:
     assert "every seed replays the same jobs" in one_line(done.stderr)
 
 
-def test_a_log_can_be_replaced_and_only_what_was_written_here(tmp_path: Path) -> None:
-    earlier, run = tmp_path / "summary.json", tmp_path / "log"
+@pytest.mark.parametrize("name", ["log", "as-it-is", "slurm-preempt"])
+def test_a_run_can_be_replaced_and_only_what_was_written_here(tmp_path: Path, name: str) -> None:
+    earlier, run = tmp_path / "summary.json", tmp_path / name
     earlier.write_text("[]")
     run.mkdir()
-    for name in ("run.json", "jobs.csv"):
-        (run / name).write_text("")
+    for file in ("run.json", "jobs.csv"):
+        (run / file).write_text("")
     with pytest.raises(CliError, match="add --force"):
         check_folder(tmp_path, force=False)
     mine = run / "thoughts.txt"
     mine.write_text("years of work")
-    with pytest.raises(CliError, match=r"it has other files in it \(log/thoughts.txt\)"):
+    with pytest.raises(CliError, match=rf"it has other files in it \({name}/thoughts.txt\)"):
         ready_folder(tmp_path, force=True)
     assert earlier.exists() and mine.exists()
     mine.unlink()

@@ -40,6 +40,13 @@ def test_an_older_schema_is_left_to_the_server(tmp_path: Path) -> None:
         Store.open_to_read(f"sqlite:///{path}")
 
 
+def test_what_cannot_be_read_is_told_with_what_would_do(tmp_path: Path) -> None:
+    path = tmp_path / "tenure.db"
+    path.write_bytes(b"no database" * 1000)
+    with pytest.raises(StoreError, match=r"tenure\.db cannot be read .*: run this as the server's user"):
+        Store.open_to_read(f"sqlite:///{path}")
+
+
 def test_either_database_can_be_read(url: str) -> None:
     with Store.open(url) as store:
         store.add_user("ada", "admin", 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from tenure.config import Config, Server
@@ -13,7 +14,7 @@ from tenure.core.state import State
 from tenure.engine.clock import Anchor
 from tenure.engine.writer import Writer
 from tenure.reports.records import Run
-from tenure.sim.loop import Simulation
+from tenure.sim.loop import Simulation, _Todo
 from tenure.sim.setup import Setup
 from tenure.store import Store
 
@@ -31,13 +32,20 @@ class Scribe:
             self.writer.snapshot_if_due(state)
 
 
-def live_through(store: Store, setup: Setup) -> Run:
-    """Let ``setup`` happen in ``store``. Returns the simulation's own tables."""
-    return Simulation(setup, Scribe(store, setup.start)).run()
+def live_through(store: Store, setup: Setup, also: Sequence[Event] = ()) -> Run:
+    """Let ``setup`` happen in ``store``, and ``also`` at its time. Returns the simulation's own tables."""
+    simulation = Simulation(setup, Scribe(store, setup.start))
+    for event in also:
+        simulation._push(event.at, _Todo(partial(_happen, simulation, event)))
+    return simulation.run()
 
 
-def site(directory: Path, setup: Setup) -> tuple[Path, Run]:
-    """A server's directory: configuration files, and a database in which ``setup`` has happened."""
+def _happen(simulation: Simulation, event: Event, _at: int) -> None:
+    simulation._events.append(event)
+
+
+def site(directory: Path, setup: Setup, also: Sequence[Event] = ()) -> tuple[Path, Run]:
+    """A server's directory: configuration files, and a database in which ``setup`` has happened, and ``also``."""
     config = Config(Server(data_dir=directory / ".tenure"), setup.clusters, setup.scheduling, setup.budgets)
     clusters, budgets = dump(config)
     directory.mkdir(parents=True, exist_ok=True)
@@ -45,4 +53,4 @@ def site(directory: Path, setup: Setup) -> tuple[Path, Run]:
     path.write_text(clusters)
     (directory / "budgets.toml").write_text(budgets)
     with Store.open(config.server.database_url) as store:
-        return path, live_through(store, setup)
+        return path, live_through(store, setup, also)

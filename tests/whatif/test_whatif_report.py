@@ -71,6 +71,13 @@ def test_what_comes_after_the_end_of_the_run_does_not_count() -> None:
     assert found.line().endswith("Differences that are no larger say nothing.")
 
 
+def test_what_starts_in_one_of_them_just_before_the_end_says_nothing() -> None:
+    real = table((1, "lab/a", 0, HOUR), (2, "lab/a", 10 * HOUR - MINUTE, None), (3, "lab/a", 9 * HOUR, None))
+    again = table((1, "lab/a", 0, HOUR), (2, "lab/a", None, None), (3, "lab/a", None, None))
+    for found in (honesty(real, again), honesty(again, real)):
+        assert found.jobs == 2 and found.starts == 0.5
+
+
 def test_single_starts_may_be_far_off_where_sums_are_not() -> None:
     real = table((1, "lab/a", 0, HOUR), (2, "lab/a", HOUR, 2 * HOUR))
     again = table((1, "lab/a", HOUR, 2 * HOUR), (2, "lab/a", 0, HOUR))
@@ -91,6 +98,11 @@ def test_only_what_is_beyond_chance_is_named() -> None:
     first, beyond = found.chance({"lab/a": 1.9, "lab/b": -2.5, "lab/c": 7.2})
     assert "no budget gets over 2.0 GPU-hours more or less" in first
     assert beyond == "Beyond chance, in GPU-hours: lab/c +7, lab/b -2."
+    assert "nobody over 2.0. Changes" in first
+    off = honesty(table((1, "lab/a", 0, HOUR)), table((1, "lab/a", 0, 3 * HOUR)))
+    first, beyond = found.chance({"lab/a": 1.9, "lab/b": -2.5, "lab/c": 7.2}, off)
+    assert first.endswith("So are those of budgets up to 4.0, by which the run as it is is off.")
+    assert beyond == "Beyond chance, in GPU-hours: lab/c +7."
     assert found.chance({"lab/a": 1.9})[1] == "No budget gains or loses more GPU time than that."
 
 
@@ -140,4 +152,4 @@ def test_a_rehearsal_says_what_a_run_would_refuse(busy: Course) -> None:
     said = runs.rehearse(runs.begin(busy, [variant]).changed[0])
     ran = runs.begin(busy, [variant])
     assert runs.run(ran, lambda _done, _total: True)
-    assert sorted(said) == sorted(ran.changed[0].told.lines()) and len(said) == 2
+    assert sorted(said) == sorted(ran.changed[0].lines()) and len(said) == 2

@@ -138,9 +138,11 @@ def going(_what: str, _done: int, _total: int) -> bool:
     return True
 
 
-def course_of(directory: Path, setup: Setup, since: int, until: int | None = None) -> tuple[Course, Run]:
+def course_of(
+    directory: Path, setup: Setup, since: int, until: int | None = None, also: Sequence[Event] = ()
+) -> tuple[Course, Run]:
     """What happened from ``since`` to ``until`` (ms after the start), and the simulation's own tables."""
-    _, run = site(directory, setup)
+    _, run = site(directory, setup, also)
     url = f"sqlite:///{directory / '.tenure' / 'tenure.db'}"
     end = setup.start + (setup.duration if until is None else until)
     with Store.open_to_read(url) as store:

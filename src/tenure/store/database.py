@@ -15,7 +15,7 @@ from typing import Any, Self
 from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, insert, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DatabaseError
 from sqlalchemy.sql.dml import Insert
 
 from tenure.store import schema
@@ -164,7 +164,7 @@ class Database:
     def open_to_read(cls, url: str) -> Self:
         """Open a database that is there, as it is: nothing is written, so a server that uses it is not disturbed.
 
-        Raises StoreError where there is none, for an older schema, and as ``open`` does.
+        Raises StoreError where there is none, where it cannot be read, for an older schema, and as ``open`` does.
         """
         parsed = _parse(url)
         path = _file_of(parsed)
@@ -177,6 +177,15 @@ class Database:
         try:
             with database._read() as connection:
                 newest = is_newest(connection)
+        except DatabaseError as error:
+            engine.dispose()
+            if path is None:
+                raise
+            # Readers share a file beside the database with those who write, so they have to be able to make it.
+            raise StoreError(
+                f"the database at {path} cannot be read ({error.orig}): run this as the server's user, or on "
+                "a copy of your own, made with `tenure backup`"
+            ) from error
         except BaseException:
             engine.dispose()
             raise

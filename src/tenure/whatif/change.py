@@ -26,6 +26,7 @@ from tenure.sim.loop import within
 from tenure.sim.settings import Pairs, with_settings
 from tenure.sim.setup import Setup
 from tenure.sim.work import AsSigned, Workload
+from tenure.units import counted
 from tenure.whatif.quiet import Quiet
 
 BY = "what if"
@@ -64,7 +65,8 @@ class Wanted:
 @dataclass(frozen=True, slots=True)
 class Variant:
     """One thing to try. ``wanted``: None keeps the configuration. ``settings``: on top of either. ``moves``: the path
-    of a budget -> its new one. ``later``: everything that people did comes so many ms later.
+    of a budget -> its new one. ``later``: everything that people did comes so many ms later, and a start takes a
+    second more.
     """
 
     label: str
@@ -185,11 +187,19 @@ def cut(places: Places, spec: JobSpec, told: Told, labels: Sequence[str]) -> Job
 def enter(state: State, config: ConfigApplied, places: Places, told: Told) -> list[Event]:
     """Fit what is live into ``config``, which is not applied yet. Returns the events that apply it at ``state.now``.
 
-    Jobs whose budgets or clusters are gone end; hosts that are gone, and used, drain first.
+    Jobs whose budgets or clusters are gone end; hosts that are gone, and used, drain first. Raises ValueError for a
+    used host that is there with other resources.
     """
-    at = state.now
     _retarget(state, config, places)
     _sign(state, places, told)
+    return follow_on(state, config, places, told, strict=True)
+
+
+def follow_on(state: State, config: ConfigApplied, places: Places, told: Told, *, strict: bool = False) -> list[Event]:
+    """The same of a configuration that was applied meanwhile: what waits keeps what it signed, as it does in life, and
+    a used host what it has.
+    """
+    at = state.now
     before: list[Event] = []
     for job in state.jobs.values():
         label = job.label
@@ -199,7 +209,7 @@ def enter(state: State, config: ConfigApplied, places: Places, told: Told) -> li
         elif job.attempt is None and places.clusters.keys().isdisjoint(job.spec.clusters):
             told.of(f"waiting for {', '.join(job.spec.clusters)}, which there is not, ended", label)
             before.append(_end(at, job))
-    clusters, draining = _hosts_kept(state, config.clusters, told)
+    clusters, draining = _hosts_kept(state, config.clusters, told, strict)
     return [*before, replace(config, at=at, clusters=clusters), *draining]
 
 
@@ -210,11 +220,11 @@ def _end(at: int, job: Job) -> Event:
 
 
 def _hosts_kept(
-    state: State, clusters: tuple[Cluster, ...], told: Told
+    state: State, clusters: tuple[Cluster, ...], told: Told, strict: bool
 ) -> tuple[tuple[Cluster, ...], list[HostStateChanged]]:
     """``clusters`` with the hosts that something runs on and that they lack, and what lets those run empty.
 
-    Raises ValueError for a used host that is there with other resources.
+    ``strict``: raises ValueError for a used host that is there with other resources; else it keeps what it has.
     """
     found = {cluster.name: cluster for cluster in clusters}
     draining = []
@@ -232,14 +242,22 @@ def _hosts_kept(
                     HostStateChanged(state.now, name, host.name, HostState.DRAINING, BY, "not in the changed clusters")
                 )
             elif (other.gpus, other.cpus, other.mem) != (host.gpus, host.cpus, host.mem):
+                if not strict:
+                    kept = tuple(host if one.name == host.name else one for one in found[name].hosts)
+                    found[name] = replace(found[name], hosts=kept)
+                    told.notes.append(f"{host.name} was changed meanwhile and is in use here: it stays as it was.")
+                    continue
                 raise ValueError(
                     f"clusters.{name}.hosts.{host.name} = {other.gpus} GPUs: something runs there when the run begins, "
                     "so its resources cannot change; give the changed host another name"
                 )
     if draining:
+        named = ", ".join(event.host for event in draining[:5]) + (", ..." if len(draining) > 5 else "")
+        which, when = ("changed", "when the run began") if strict else ("later", "when it came")
         told.notes.append(
-            f"{len(draining)} hosts that the changed configuration does not have were in use when the run began: they "
-            "drain, and are gone when what runs there is exposed or over."
+            f"{counted(len(draining), 'host')} ({named}) that the {which} configuration does not have "
+            f"{'was' if len(draining) == 1 else 'were'} in use {when}: what is left out so drains, and is gone when "
+            "what runs there is exposed or over."
         )
     return tuple(found.values()), draining
 

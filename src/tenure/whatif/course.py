@@ -21,9 +21,10 @@ from tenure.core.events import (
     ConfigApplied,
     Event,
     ExitKind,
+    HostStateChanged,
     ReplicasUp,
 )
-from tenure.core.model import MINUTE, SECOND
+from tenure.core.model import MINUTE, SECOND, HostState
 from tenure.core.scheduler import Result
 from tenure.core.state import State
 from tenure.engine import record, recovery
@@ -59,7 +60,8 @@ class Course:
     """``state``: that of ``since``, pickled, so that each run has its own. ``works``: of every job that lived then or
     came later. ``done``: useful work of live jobs before ``since``. ``left``: attempts that have ended since, and when
     their GPUs came back. ``events``: what people did and what became of hosts, in order. ``real``: the tables of
-    what happened; None where it has not yet. ``notes``: what readers should know.
+    what happened; None where it has not yet. ``notes``: what readers should know. ``emptied``: those of ``events`` that
+    took a host out of service which had been drained until nothing ran there.
     """
 
     since: int
@@ -73,6 +75,7 @@ class Course:
     notes: tuple[str, ...] = ()
     fit: bool = False
     """Whether submissions are of another time than the configuration, so that each has to be fitted into it."""
+    emptied: frozenset[Event] = frozenset()
 
     def fresh(self) -> State:
         """A state of its own."""
@@ -94,9 +97,12 @@ class Reading:
     begun: bytes = b""
     done: dict[int, int] = field(default_factory=dict)
     real: Run | None = None
+    emptied: set[Event] = field(default_factory=set)
 
     def read(self, last: int, progress: Progress) -> None:
-        """Up to batch ``last``. Raises KeyboardInterrupt when ``progress`` says so, Refusal where nothing is kept."""
+        """Up to batch ``last``. Raises KeyboardInterrupt when ``progress`` says so, Refusal where nothing is kept, and
+        NothingKept where that is compacted away meanwhile.
+        """
         _tell(progress, "the state of then", 0, 1)
         self.state = PastStates(self.store).state_at(
             self.since, _NEVER, lambda done, total: _tell(progress, "the state of then", done, total)
@@ -107,9 +113,12 @@ class Reading:
         self.real = run_of(self.state, "what happened", self.since, self.until)
         recorder = OnwardRecorder(self.real, Budgets())
         recorder.go_on(self.state, self.since, {})
-        first = self.store.seq_at(self.since)
-        epochs, finished = set[int](), False
+        first = max(self.store.seq_at(self.since), self.store.snapshot_seq_at(self.since))
+        epochs, finished, reached = set[int](), False, first
         for row in self.store.batches(after=first, limit=max(0, last - first)):
+            if row.seq != reached + 1:
+                break
+            reached = row.seq
             events, plans = record.events_of(row), record.plans_of(row)
             if row.at > self.until and not finished:
                 recorder.finish(self.state, self.until)
@@ -118,6 +127,8 @@ class Reading:
             if not finished:
                 epochs.add(row.epoch)
             _tell(progress, "what happened since", row.seq - first, last - first)
+        if reached < last:
+            raise NothingKept("the history was compacted while it was read: run this again, or name a later moment")
         if not finished:
             recorder.finish(self.state, self.until)
         self.counts["restarts"] = max(0, len(epochs) - 1)
@@ -127,6 +138,8 @@ class Reading:
             recorder.until(self.state, at)
             if any(isinstance(event, ConfigApplied) for event in events):
                 recorder.close(self.state, at)
+        if recorder is not None:
+            self.emptied.update(event for event in events if _emptied(self.state, event))
         outcomes = scheduler.redo(self.state, events, plans, at)
         lost = self.lives.note(self.state, events, outcomes)
         if recorder is not None:
@@ -147,6 +160,17 @@ class Reading:
         if isinstance(event, ConfigApplied):
             self.counts["configured"] += 1
         return None if isinstance(event, _MACHINES) else event
+
+
+def _emptied(state: State, event: Event) -> bool:
+    """Whether it takes a host out of service that has been drained until nothing is left there."""
+    if not isinstance(event, HostStateChanged) or event.state in (HostState.HEALTHY, HostState.DRAINING):
+        return False
+    cluster = state.clusters.get(event.cluster)
+    record = cluster.hosts.get(event.host) if cluster is not None else None
+    if cluster is None or record is None:
+        return False
+    return record.state is HostState.DRAINING and not cluster.on_host[event.host]
 
 
 def run_of(state: State, policy: str, since: int, until: int) -> Run:
@@ -243,14 +267,24 @@ def then(store: Store, since: int, until: int | None, seed: int, progress: Progr
     # Where the server has been away since, nobody knows more than it did.
     begin = max(follower.state.now, until)
     works = Works(Guesses(follower.state, follower.past, begin), reading.lives.all, seed)
-    made = {job_id: works.of(job_id, life) for job_id, life in sorted(reading.lives.all.items())}
     assert reading.real is not None
+    ids = {row.id for row in reading.real.jobs}  # others came after the end
+    made = {job_id: works.of(job_id, life) for job_id, life in sorted(reading.lives.all.items()) if job_id in ids}
     for row in reading.real.jobs:
         row.kind, row.runtime = made[row.id].kind, made[row.id].runtime
     left = {name: at for life in reading.lives.all.values() for name, at in life.left.items()}
     notes = [*([short] if short else []), *_said(reading, made)]
     return Course(
-        since, until, reading.begun, made, reading.done, left, tuple(reading.events), reading.real, tuple(notes)
+        since,
+        until,
+        reading.begun,
+        made,
+        reading.done,
+        left,
+        tuple(reading.events),
+        reading.real,
+        tuple(notes),
+        emptied=frozenset(reading.emptied),
     )
 
 

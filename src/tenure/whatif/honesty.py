@@ -27,8 +27,9 @@ MOST_OFF = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Honesty:
-    """``jobs``: those that started in either. ``within``: how many of them started at most so many ms apart. GPU time
-    in amount x ms, by budget: really, and in the re-run.
+    """``jobs``: those that started in either, but for such as did so in one only, minutes before the end. ``within``:
+    how many of them started at most so many ms apart. GPU time in amount x ms, by budget: really, and in the re-run.
+    ``person``: the most that a person's is apart.
     """
 
     jobs: int
@@ -36,6 +37,7 @@ class Honesty:
     real: dict[str, int]
     rerun: dict[str, int]
     evictions: tuple[int, int]
+    person: int = 0
 
     @property
     def off(self) -> int:
@@ -61,11 +63,17 @@ class Honesty:
             return None
         return most, self.rerun.get(most, 0) - self.real.get(most, 0)
 
+    def _most(self) -> float:
+        """GPU-hours by which the worst budget is off."""
+        worst = self.worst
+        return abs(hours(worst[1])) if worst is not None else 0.0
+
     def plain(self) -> dict[str, Any]:
         """JSON-ready: GPU-hours, shares of 1, durations as people write them."""
         return {
             "close": self.close,
             "jobs_started": self.jobs,
+            "person_gpu_hours_apart": round(hours(self.person), 3),
             "started_within": {_written(limit): share(count, self.jobs) for limit, count in self.within.items()},
             "evictions": {"really": self.evictions[0], "as_it_is": self.evictions[1]},
             "budgets": [
@@ -102,17 +110,21 @@ class Honesty:
             )
         return f"{said}. That is not close: take what follows as a hint and not as a figure."
 
-    def chance(self, gained: dict[str, float]) -> list[str]:
+    def chance(self, gained: dict[str, float], honest: Honesty | None = None) -> list[str]:
         """What to say when the two are the run as it is and the same a moment later. ``gained``: budget -> GPU-hours
-        that it gets more with a change.
+        that it gets more with a change. ``honest``: the run as it is beside what really happened, if that is known:
+        what it is off by is no more certain.
         """
-        worst = self.worst
-        most = abs(hours(worst[1])) if worst is not None else 0.0
+        most, off = self._most(), honest._most() if honest is not None else 0.0
         moved = f"{100 * (1 - self.starts):.0f} % of the jobs start more than {_written(TOLD)} sooner or later"
         said = (
-            f"With everything that people did a moment later, and nothing else changed, {moved}, and no budget "
-            f"gets over {most:,.1f} GPU-hours more or less. Changes of that size are chance."
+            f"With everything that people did and every start a moment later, and nothing else changed, {moved}, and "
+            f"no budget gets over {most:,.1f} GPU-hours more or less, and nobody over {abs(hours(self.person)):,.1f}. "
+            "Changes of that size are chance."
         )
+        if off > most:
+            said += f" So are those of budgets up to {off:,.1f}, by which the run as it is is off."
+        most = max(most, off)
         beyond = sorted(
             (pair for pair in gained.items() if abs(pair[1]) > max(most, LEAST_HOURS)), key=lambda pair: -abs(pair[1])
         )
@@ -136,10 +148,14 @@ def honesty(real: Run, rerun: Run, *, net: bool = False) -> Honesty:
         starts = [_start(rows.get(job_id), since, until) for rows in (before, now)]
         if any(start is not None for start in starts):
             really, again = starts
+            if (really is None or again is None) and until - (really or again or 0) < TOLD:
+                continue  # nobody knows: the other run ends before it could be far off
             apart.append(None if really is None or again is None else abs(again - really))
     within = {limit: sum(one is not None and one <= limit for one in apart) for limit in WITHIN}
     evictions = tuple(sum(row.at <= until for row in run.evictions) for run in (real, rerun))
-    return Honesty(len(apart), within, _used(real, until, net), _used(rerun, until, net), (evictions[0], evictions[1]))
+    budgets, people = ([_used(run, until, net, by) for run in (real, rerun)] for by in ("budget", "user"))
+    person = max((abs(people[1].get(name, 0) - people[0].get(name, 0)) for name in {*people[0], *people[1]}), default=0)
+    return Honesty(len(apart), within, budgets[0], budgets[1], (evictions[0], evictions[1]), person)
 
 
 def _start(row: JobRow | None, since: int, until: int) -> int | None:
@@ -149,8 +165,8 @@ def _start(row: JobRow | None, since: int, until: int) -> int | None:
     return row.started
 
 
-def _used(run: Run, until: int, net: bool) -> dict[str, int]:
-    """Budget -> GPU time from the beginning of the run to ``until``."""
+def _used(run: Run, until: int, net: bool, by: str) -> dict[str, int]:
+    """Budget, or user -> GPU time from the beginning of the run to ``until``."""
     found: dict[str, int] = {}
     for row in run.attempts:
         end = until if row.ended is None else min(row.ended, until)
@@ -158,5 +174,6 @@ def _used(run: Run, until: int, net: bool) -> dict[str, int]:
         if net and row.ended is not None and row.ended <= until:
             time -= row.lost
         if time:
-            found[row.budget] = found.get(row.budget, 0) + time
+            name = getattr(row, by)
+            found[name] = found.get(name, 0) + time
     return found

@@ -49,7 +49,7 @@ def make(reruns: Reruns, *, whole: bool = True) -> Report:
         if len(lines) > _MOST:
             notes.append(f"{label}: and {len(lines) - _MOST} more changes, in sides.json.")
     notes += course.notes
-    told = {one.variant.label: one.told.lines() for one in sides_of}
+    told = {one.variant.label: one.lines() for one in sides_of}
     notes += [f"{label}: {line}." for label, lines in told.items() for line in (each.rstrip(".") for each in lines)]
     notes += assumed([one.variant for one in reruns.changed], course)
     sides = [Side(one.variant.label, run, phrase=_phrase(one.variant)) for one, run in zip(sides_of, runs, strict=True)]
@@ -62,7 +62,7 @@ def make(reruns: Reruns, *, whole: bool = True) -> Report:
     found = report(sides, notes, more)
     first = [honest.line()] if honest is not None else []
     found["said"] = {
-        label: [*first, *chance.chance(_gained(found, label)), *said] for label, said in found["said"].items()
+        label: [*first, *chance.chance(_gained(found, label), honest), *said] for label, said in found["said"].items()
     }
     for run in runs:
         run.notes = list(notes)

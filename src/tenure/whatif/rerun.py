@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from tenure.core import scheduler
 from tenure.core.decisions import JobEnded
 from tenure.core.events import (
     AttemptExited,
@@ -17,9 +18,10 @@ from tenure.core.events import (
     Submitted,
 )
 from tenure.core.lifecycle import JobState
-from tenure.core.model import After, Broken, JobSpec
+from tenure.core.model import SECOND, After, Broken, HostState, JobSpec
 from tenure.core.outcomes import FINAL
 from tenure.core.state import Attempt, Job
+from tenure.engine import recovery
 from tenure.policies import by_name
 from tenure.reports.records import Run
 from tenure.sim.driver import Driver, Observer
@@ -27,7 +29,8 @@ from tenure.sim.loop import QUIET, Simulation
 from tenure.sim.onward import OnwardRecorder
 from tenure.sim.site import STOPPED, Running
 from tenure.sim.work import Action, Wake, Work
-from tenure.whatif.change import Places, Told, Variant, configuration_of, doubt, enter, fitted
+from tenure.units import counted
+from tenure.whatif.change import BY, Places, Told, Variant, configuration_of, doubt, enter, fitted, follow_on
 from tenure.whatif.course import Course, follow
 
 _MACHINES = (HostStateChanged, ForeignUse, ConfigApplied, ClockAlarm)
@@ -53,12 +56,25 @@ class Rerun(Simulation):
         self.recorder = self.onward = OnwardRecorder(self.run_record, policy)
         self.state = state
         self.driver = Driver(policy, self.recorder, observe, state)
+        self._given = course.works
+        if variant.later:
+            # Machines are later, too: a queue that is long already goes its way whatever people do after.
+            self._given = {job_id: replace(one, startup=one.startup + SECOND) for job_id, one in course.works.items()}
         self.told = Told()
+        self.left_out = 0
+        """Configurations that were applied meanwhile."""
         self.refused: set[int] = set()
         self.failed: dict[int, tuple[str, str]] = {}
         """Job or array that did not succeed -> (what people call it, its final state)."""
+        self._succeeded: set[int] = set()
         self._array_of: dict[int, tuple[int, int]] = {}
         """Job -> its array and its index."""
+        self._leaving: set[tuple[str, str]] = set()
+        """Hosts that the configuration does not have, and that run empty."""
+        self._repairs_due: dict[tuple[str, str], list[HostStateChanged]] = {}
+        """Drained host -> what became of it once it was empty, which it is not yet."""
+        self._repairs_late: dict[tuple[str, str], int] = {}
+        """Host -> by how much that has come later, ms."""
         self._script: list[Callable[[int], None]] = []
         self._places: Places | None = None
         self.reached = course.since
@@ -76,8 +92,16 @@ class Rerun(Simulation):
     def finish(self) -> Run:
         """The tables, up to where it came."""
         run = self._finish(self.reached)
-        run.notes += self.told.lines()
+        run.notes += self.lines()
         return run
+
+    def lines(self) -> list[str]:
+        """What it refused, cut or left out, in words."""
+        changes = counted(self.left_out, "change")
+        left = [
+            f"{changes} of the configuration that {'was' if self.left_out == 1 else 'were'} made meanwhile left out"
+        ]
+        return [*(left if self.left_out else []), *self.told.lines()]
 
     # ---- beginning
 
@@ -85,7 +109,7 @@ class Rerun(Simulation):
         state, course = self.state, self.course
         for job in state.jobs.values():
             job.spec = _in_one_run(job.spec)
-        self.works = {job_id: self._own(course.works[job_id], state.jobs[job_id].spec) for job_id in state.jobs}
+        self.works = {job_id: self._own(self._given[job_id], state.jobs[job_id].spec) for job_id in state.jobs}
         events: list[Event] = []
         if course.fit:
             self._places = Places(state.budgets, self.config.clusters, self.variant.moves)
@@ -114,6 +138,8 @@ class Rerun(Simulation):
         for event in events:
             if isinstance(event, AttemptExited):
                 self.site.running.pop(event.attempt_id, None)
+            elif isinstance(event, HostStateChanged) and event.state is HostState.DRAINING:
+                self._leaving.add((event.cluster, event.host))
         follow(self.run_record, events)
 
     @staticmethod
@@ -158,10 +184,13 @@ class Rerun(Simulation):
             super()._happen(what, at)  # type: ignore[arg-type]  # what it put there itself
 
     def _telling(self, event: Event) -> Callable[[int], None]:
-        return lambda at: self._tell(replace(event, at=at), at)
+        emptied = isinstance(event, HostStateChanged) and event in self.course.emptied
+        return lambda at: self._tell(replace(event, at=at), at, emptied=emptied)
 
-    def _tell(self, event: Event, at: int) -> None:
+    def _tell(self, event: Event, at: int, *, emptied: bool = False) -> None:
         match event:
+            case HostStateChanged():
+                self._host(event, emptied)
             case Submitted():
                 self.submitted(event)
             case ConfigApplied():
@@ -173,18 +202,71 @@ class Rerun(Simulation):
             case _:
                 self._events.append(event)
 
+    def _moment(self, at: int) -> None:
+        super()._moment(at)
+        for host in [key for key in self._repairs_due if not self._used(key)]:
+            first, *more = self._repairs_due.pop(host)
+            late = self._repairs_late[host] = at - first.at
+            for event in (first, *more):
+                self._later(event.at + late, self._repairing(event))
+
+    def _used(self, host: tuple[str, str]) -> bool:
+        cluster = self.state.clusters.get(host[0])
+        return cluster is not None and bool(cluster.on_host.get(host[1]))
+
+    def _host(self, event: HostStateChanged, emptied: bool) -> None:
+        """What becomes of a host. Nobody repairs one that is drained before it is empty, which here may be later."""
+        host = (event.cluster, event.host)
+        if host in self._leaving and event.state is HostState.HEALTHY:
+            return
+        if host in self._repairs_due:
+            self._repairs_due[host].append(event)
+        elif host in self._repairs_late:
+            self._later(event.at + self._repairs_late[host], self._repairing(event))
+        elif emptied and self._used(host):
+            self._repairs_due[host] = [event]
+        else:
+            self._events.append(event)
+
+    def _repairing(self, event: HostStateChanged) -> Callable[[int], None]:
+        def tell(at: int) -> None:
+            if event.state is HostState.HEALTHY:
+                self._repairs_late.pop((event.cluster, event.host), None)
+            self._events.append(replace(event, at=at))
+
+        return tell
+
     def _configured(self, event: ConfigApplied) -> None:
         """A configuration that was applied meanwhile: of no interest where another one is tried."""
+        events = self._under(event, self.told)
+        self._out_of_its_way(events)
+        self._events += events
+
+    def _under(self, event: ConfigApplied, told: Told) -> list[Event]:
+        """What applies it here."""
         if self.variant.wanted is not None:
-            self.told.notes.append("A change of the configuration that was made meanwhile is left out.")
-            return
+            self.left_out += 1
+            return []
         config = self.variant.configuration(event) if self.variant.changes else event
         places = Places(config.budgets, config.clusters, self.variant.moves)
         if self.variant.changes:
             self._places = places
-        events = [replace(one, at=event.at) for one in enter(self.state, config, places, self.told)]
-        self._out_of_its_way(events)
-        self._events += events
+        there = {(cluster.name, host.name) for cluster in config.clusters for host in cluster.hosts}
+        back, self._leaving = self._leaving & there, self._leaving - there
+        events = follow_on(self.state, config, places, told)
+        events += (HostStateChanged(event.at, *host, HostState.HEALTHY, BY, "there again") for host in sorted(back))
+        return [replace(one, at=event.at) for one in events]
+
+    def rehearse(self) -> None:
+        """Find what would be refused and cut, without running it: it must not be run afterwards."""
+        for event in self.course.events:
+            if isinstance(event, Submitted):
+                self.submitted(event)
+            elif isinstance(event, ConfigApplied):
+                at = self.state.now
+                events = [replace(one, at=at) for one in self._under(event, Told())]
+                scheduler.absorb(self.state, events, at)
+                recovery.forget_changes(self.state)
 
     def submitted(self, event: Submitted) -> None:
         """Somebody submits: a job, or an array. It may be refused here."""
@@ -201,12 +283,24 @@ class Rerun(Simulation):
             self.refused.update(ids)
             return
         for position, job_id in enumerate(ids):
-            work = self.works[job_id] = self._own(self.course.works[job_id], spec)
+            work = self.works[job_id] = self._own(self._given[job_id], spec)
             self.waiting_since[job_id] = event.at
             self.recorder.expect(job_id, work)
             if array is not None:
                 self._array_of[job_id] = (event.job_id, array.indices[position])
+        event = self._with_hope(event)
         self._events.append(replace(event, spec=spec, broken=event.broken or self._broken(event.after)))
+
+    def _with_hope(self, event: Submitted) -> Submitted:
+        """What it waited for in vain, as that had failed by then, may run on here, or have succeeded."""
+        if event.broken is None:
+            return event
+        array, _, index = event.broken.job.partition("_")
+        called = (int(array), int(index)) if index else None
+        job_id = next((job for job, known in self._array_of.items() if known == called), 0) if called else int(array)
+        if job_id in self.state.jobs:
+            return replace(event, broken=None, after=(*event.after, After(job_id, whole=False, ok=True)))
+        return replace(event, broken=None) if job_id in self._succeeded else event
 
     def _broken(self, after: Sequence[After]) -> Broken | None:
         """What it would wait for in vain: here it may have ended before."""
@@ -217,7 +311,9 @@ class Rerun(Simulation):
         return None
 
     def _job_ended(self, outcome: JobEnded, at: int) -> None:
-        if outcome.state != JobState.SUCCEEDED.value:
+        if outcome.state == JobState.SUCCEEDED.value:
+            self._succeeded.add(outcome.job_id)
+        else:
             array, index = self._array_of.get(outcome.job_id, (0, 0))
             label = f"{array}_{index}" if array else str(outcome.job_id)
             self.failed[outcome.job_id] = (label, outcome.state)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tenure.core.events import Submitted
 from tenure.core.model import MINUTE, SECOND
 from tenure.sim.loop import QUIET
 from tenure.whatif.change import Variant
@@ -16,7 +15,7 @@ SLICES = 200
 """Parts in which the time of a course passes; the shortest is a minute."""
 AS_IT_IS = Variant("as it is")
 LATER = Variant("as it is, later", later=30 * SECOND)
-"""The same with everything that people did a moment later: what comes of that is chance."""
+"""The same with everything that people did, and every start, a moment later: what comes of that is chance."""
 
 Going = Callable[[int, int], bool]
 """Called with ms that are simulated and that there are; False breaks it off."""
@@ -65,7 +64,5 @@ def run(reruns: Reruns, going: Going) -> bool:
 
 def rehearse(one: Rerun) -> list[str]:
     """What the run would refuse and cut, without running it: it must not be run afterwards."""
-    for event in one.course.events:
-        if isinstance(event, Submitted):
-            one.submitted(event)
-    return one.told.lines()
+    one.rehearse()
+    return one.lines()

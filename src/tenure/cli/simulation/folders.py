@@ -58,7 +58,7 @@ def _others(out: Path) -> Iterator[Path]:
     for path in sorted(out.iterdir()):
         if _is_folder(path) and path.name == _CHARTS:
             yield from _not_pictures(path)
-        elif _is_folder(path) and _RUN.fullmatch(path.name):
+        elif _is_folder(path) and (_RUN.fullmatch(path.name) or (path / "run.json").is_file()):
             for inside in sorted(path.iterdir()):
                 if _is_folder(inside) and inside.name == _CHARTS:
                     yield from _not_pictures(inside)

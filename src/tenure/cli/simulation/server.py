@@ -17,6 +17,7 @@ from tenure.cli.errors import CliError, Exit
 from tenure.cli.moments import moment
 from tenure.cli.simulation import completion
 from tenure.cli.simulation.changes import Changes
+from tenure.cli.simulation.folders import check_folder, ready_folder
 
 if TYPE_CHECKING:
     from tenure.whatif.course import Course
@@ -80,7 +81,7 @@ def from_server(
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="Where the report and the tables go.", show_default=False),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write into DIR though it has files.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the results of an earlier simulation there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
 ) -> None:
     """Run what a live server did again, with other rules: who would have gained and lost. The server is not touched."""
@@ -89,17 +90,19 @@ def from_server(
     changes = Changes(file, budgets, setting or (), policy or (), move or ())
     changes.check()
     span = _Span.read(last, since, until, ahead)
-    if out is not None and not force and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise CliError(f"out = {out}: something is there; name a new directory, or add --force")
+    if out is not None:
+        check_folder(out, force)
     path = config_path(config)
     server = load(path).server
+    if out is not None and not dry_run:
+        _made(out)
     with _Progress() as shown:
         course = _course(server.database_url, span, seed, shown)
         reruns = _begin(course, changes, path, server.slow_tick)
         whole = dry_run or _run(reruns, shown)
         if not dry_run:
             shown.say("writing the report")
-            made, files = _report(reruns, whole, out, span)
+            made, files = _report(reruns, whole, out, span, force=force)
     if dry_run:
         _rehearse(course, reruns, as_json=as_json)
     elif as_json:
@@ -222,13 +225,23 @@ def _rehearse(course: Course, reruns: Reruns, *, as_json: bool) -> None:
             print(f"{label}: {line}")
 
 
-def _report(reruns: Reruns, whole: bool, out: Path | None, span: _Span) -> tuple[Report, list[Path]]:
+def _made(out: Path) -> None:
+    """Before a long run, which would be lost. Raises CliError."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CliError(f"out = {out}: {error.strerror}; name a directory that can be made") from error
+
+
+def _report(reruns: Reruns, whole: bool, out: Path | None, span: _Span, *, force: bool) -> tuple[Report, list[Path]]:
     """And its files, if they are wanted."""
     from tenure.whatif import report
 
     if reruns.as_it_is.reached == reruns.course.since:
         raise CliError("interrupted before anything was run", Exit.INTERRUPTED)
     made = report.make(reruns, whole=whole)
+    if out is not None:
+        ready_folder(out, force)
     return made, report.write(made, out, span.title) if out is not None else []
 
 
