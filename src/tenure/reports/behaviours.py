@@ -23,8 +23,8 @@ GROUPS = ("gamers", "colleagues", "others")
 
 LEAST_SEEDS = 3
 """Seeds without which nothing is told from chance. What is no change at all has one sign in n seeds and is larger than
-being late in all of them once in 2**(n - 1) * binomial(2 n, n) cases: 80 of 3 seeds, 12 of 2 and 2 of 1, and a table has
-dozens of cells."""
+being late in all of them once in 2**(n - 1) * binomial(2 n, n) cases: 80 of 3 seeds, 12 of 2 and 2 of 1, and a table
+has dozens of cells."""
 
 Pair = dict[str, Any]
 
