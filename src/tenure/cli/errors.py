@@ -36,10 +36,9 @@ def say_error(message: str) -> None:
 
 
 def _escape(text: str) -> str:
-    """Names of files and people are in it: what would move a cursor or change a colour is a space."""
     from rich.markup import escape
 
-    return escape("".join(c if c.isprintable() or c in "\n\t" else " " for c in text))
+    return escape(text)
 
 
 def report(error: BaseException) -> int | None:

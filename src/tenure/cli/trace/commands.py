@@ -122,7 +122,7 @@ def _gauged(name: str) -> Iterator[Gauge]:
 
     from tenure.cli import render
     from tenure.sim.traces import Gauge
-    from tenure.sim.traces.records import printable
+    from tenure.units import printable
 
     columns = (TextColumn("reading {task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     console = render.errors()
