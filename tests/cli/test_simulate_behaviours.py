@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
 from test_simulate import one_line, simulate, summaries
 
+from tenure.cli.errors import CliError
 from tenure.cli.simulation import completion
+from tenure.cli.simulation.behaving import Behaving
 
 
 def test_a_month_that_some_game_says_who_and_is_other_work(tmp_path: Path) -> None:
@@ -27,15 +30,26 @@ def test_a_month_that_some_game_says_who_and_is_other_work(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
+    ("behave", "look_every", "says"),
+    [
+        ("beg", "7d", "behave = beg: there are squat, idle-loop,"),
+        ("split=20", "7d", "behave = 20: a share is between 0 and 1"),
+        ("split=60%,high=50%", "7d", "behave = split=60%,high=50%: that is more than all people"),
+        ("split,split=5%", "7d", "name split once"),
+        ("adaptive=10%", "7d", "write adaptive alone"),
+        (None, "2d", "only adaptive people look"),
+        ("adaptive", "1m", "it takes at least 1h"),
+    ],
+)
+def test_what_cannot_be_read_names_the_word_and_what_would_do(behave: str | None, look_every: str, says: str) -> None:
+    with pytest.raises(CliError, match=re.escape(says)):
+        Behaving.read(behave, "0", look_every)
+
+
+@pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("month --behave beg", "behave = beg: there are squat, idle-loop,"),
-        ("month --behave split=20", "behave = 20: a share is between 0 and 1"),
         ("month --behave split=60%,high=50%", "behave = split=60%,high=50%: that is more than all people"),
-        ("month --behave split,split=5%", "name split once"),
-        ("month --behave adaptive=10%", "write adaptive alone"),
-        ("month --look-every 2d", "only adaptive people look"),
-        ("month --behave adaptive --look-every 1m", "it takes at least 1h"),
         ("month --behave every-cluster", "behave = every-cluster: it takes a second cluster"),
         ("behaviours beg", "behave = beg: there are squat,"),
         ("behaviours every-cluster", "every-cluster: it takes a second cluster"),

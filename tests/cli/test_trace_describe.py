@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tenure.cli.trace.screen import bar, spark
+from tenure.cli.trace.screen import days as span_in_days
 
 HANGS = 240
 HEADER = "JobID|User|Account|State|Submit|Start|End|Elapsed|Timelimit|ReqTRES\n"
@@ -107,6 +108,15 @@ def test_a_file_that_is_not_there_or_no_trace(tmp_path: Path) -> None:
     assert done.returncode == 2 and "Not a directory" in done.stderr
 
 
+def test_names_move_no_cursor(tmp_path: Path) -> None:
+    """Of files, and of those in an archive that somebody else made."""
+    path = tmp_path / "re\x1b[2Jport.txt"
+    path.write_text("JobID|User\n")
+    done = describe(path)
+    assert done.returncode == 2 and "the report has no Submit" in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+
+
 def test_ctrl_c_shows_what_was_read(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -129,6 +139,11 @@ def test_ctrl_c_shows_what_was_read(tmp_path: Path) -> None:
     assert "broken off: the figures are of what was read by then" in shown
     assert "How long jobs ran" in shown
     assert "interrupted: the figures are of what was read by then" in said and "Traceback" not in said
+
+
+@pytest.mark.parametrize(("days", "said"), [(1.0, "1 day"), (69.0, "69 days"), (1234.5, "1,234.50 days")])
+def test_spans_in_days(days: float, said: str) -> None:
+    assert span_in_days(days) == said
 
 
 def test_bars() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from itertools import permutations, product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tenure.reports import behaviour_tables
-from tenure.reports.behaviours import Behaviours, beyond_chance, collect
+from tenure.reports.behaviours import LEAST_SEEDS, Behaviours, beyond_chance, collect
 
 
 def world(policy: str, name: str, seed: int, useful: float, **more: Any) -> dict[str, Any]:
@@ -31,16 +33,16 @@ def world(policy: str, name: str, seed: int, useful: float, **more: Any) -> dict
 
 @pytest.fixture
 def found() -> Behaviours:
-    """High pays under ``priority`` in both seeds, and under ``budgets`` by less than being late does."""
+    """High pays under ``priority`` in every seed, and under ``budgets`` by less than being late does."""
     gains = {
-        ("priority", "high"): (150.0, 140.0),
-        ("priority", "late"): (110.0, 95.0),
-        ("budgets", "high"): (104.0, 106.0),
-        ("budgets", "late"): (92.0, 105.0),
-        ("budgets", "split"): (60.0, 130.0),
-        ("budgets", "declare-0"): (5.0, 6.0),
+        ("priority", "high"): (150.0, 140.0, 145.0),
+        ("priority", "late"): (110.0, 95.0, 100.0),
+        ("budgets", "high"): (104.0, 106.0, 105.0),
+        ("budgets", "late"): (92.0, 105.0, 100.0),
+        ("budgets", "split"): (60.0, 130.0, 95.0),
+        ("budgets", "declare-0"): (5.0, 6.0, 7.0),
     }
-    worlds = [world(policy, "honest", seed, 100.0) for policy in ("budgets", "priority") for seed in (0, 1)]
+    worlds = [world(policy, "honest", seed, 100.0) for policy in ("budgets", "priority") for seed in range(3)]
     for (policy, name), useful in gains.items():
         worlds += [world(policy, name, seed, hours) for seed, hours in enumerate(useful)]
     drift = [{"honest": 3, "high": 0}, {"honest": 2, "high": 1}, {"honest": 1, "high": 2}]
@@ -56,6 +58,31 @@ def test_what_is_beyond_chance_is_larger_than_being_late_in_every_seed_and_of_on
     assert said("budgets", "high") is False  # +4 and +6 %, where being late is worth 8
     assert said("budgets", "split") is False  # -40 and +30 %
     assert beyond_chance(found.pairs["budgets", "high"], [], "gamers_served") is None
+
+
+def test_two_seeds_tell_nothing_from_chance_nor_does_a_yardstick_that_never_moves(found: Behaviours) -> None:
+    """Two times in two of one sign and larger than late comes one time in twelve; a table has dozens of cells."""
+    key, high, late = "gamers_served", found.pairs["priority", "high"], found.late("priority")
+    assert beyond_chance(high[:2], late, key) is None and beyond_chance(high, late[:2], key) is None
+    assert beyond_chance(high, [dict(pair, gamers_served=0.0) for pair in late], key) is None
+    few = replace(found, pairs={key: pairs[:2] for key, pairs in found.pairs.items()})
+    assert behaviour_tables.sentences(few)[1] == (
+        "Under priority nothing can be told from chance with fewer than 3 seeds; in the middle: high +45 %, "
+        "late (chance) +2 %."
+    )
+    assert not any("*" in cell for grid in behaviour_tables.grids(few) for row in grid.rows for cell in row)
+
+
+def test_chance_alone_marks_as_few_as_is_said() -> None:
+    """All orders and signs of six sizes, of which three are the change and three came of being late."""
+    signs = list(product((1, -1), repeat=LEAST_SEEDS))
+    marked = total = 0
+    for sizes in permutations(range(1, 2 * LEAST_SEEDS + 1)):
+        for sign in signs:
+            pairs = [{"x": s * size} for s, size in zip(sign, sizes, strict=False)]
+            marked += bool(beyond_chance(pairs, [{"x": size} for size in sizes[LEAST_SEEDS:]], "x"))
+            total += 1
+    assert total == 80 * marked and "one cell in 80" in behaviour_tables.RULE
 
 
 def test_sentences_say_what_pays_what_costs_and_what_nobody_knows(found: Behaviours) -> None:

@@ -82,6 +82,14 @@ def test_a_page_says_when_reading_was_broken_off(tmp_path: Path) -> None:
     assert "Reading was broken off" in page.read_text()
 
 
+def test_teams_whose_names_begin_alike_have_a_bar_each() -> None:
+    found = [TraceJob(str(i), START, HOUR, 1, f"{'a' * 60}{i}", "ada") for i in range(3)]
+    teams = next(
+        one for one in pictures(describe_jobs(found, source_of(Reading("x", "itp")), True)) if one.name == "teams"
+    )
+    assert len({row["team"] for row in teams.spec["datasets"]["rows"]}) == 3
+
+
 def test_curves_rise_to_the_whole_and_are_short() -> None:
     for one in pictures(figures(found=3000)):
         if one.name in ("durations", "waits"):

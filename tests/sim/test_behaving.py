@@ -14,7 +14,7 @@ from tenure.policies import NAMES
 from tenure.policies.priority import HIGH
 from tenure.reports.records import Run
 from tenure.sim.behaviour import Behaviour
-from tenure.sim.insisting import CLAIMED, PROTECTED, Insisting, heeds, settled_for
+from tenure.sim.insisting import CLAIMED, NO_EVICTIONS, NO_PRIORITIES, PROTECTED, Insisting, heeds, settled_for
 from tenure.sim.loop import Simulation
 from tenure.sim.months import behaving, month_of
 from tenure.sim.researchers import Researchers
@@ -118,6 +118,24 @@ def test_claims_change_nothing_under_policies_that_read_none(policy: str) -> Non
     assert len(people.who) == 30
     honest, _ = lived(month(policy), Behaviour())
     assert tables(run) == tables(honest) and len(run.jobs) > 100
+
+
+@pytest.mark.parametrize(
+    ("policy", "wish", "column"),
+    [
+        *((policy, Insists(highest=True), "priority") for policy in sorted(NO_PRIORITIES)),
+        *((policy, Insists(stays=True), "resumable") for policy in sorted(NO_EVICTIONS)),
+    ],
+)
+def test_what_a_policy_is_said_not_to_read_it_does_not_read(
+    policy: str, wish: Insists, column: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where it is said to it, and not kept from it as ``heard`` does."""
+    honest, _ = lived(month(policy, 0.5), Behaviour())
+    monkeypatch.setattr("tenure.sim.insisting.heard", lambda _policy, _wish: wish)
+    run, _ = lived(month(policy, 0.5), Behaviour({"high": 0.3}))
+    assert tables(run, column) == tables(honest, column) and len(run.jobs) > 50
+    assert tables(run) != tables(honest)  # it was said
 
 
 def test_lengths_change_nothing_under_priority() -> None:

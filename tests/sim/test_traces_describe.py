@@ -90,6 +90,21 @@ def test_demand_and_distributions() -> None:
         figures([])
 
 
+def test_jobs_are_in_the_step_that_is_theirs_however_near_its_end() -> None:
+    """Most who run into a limit run for an hour or a day to the second, and most sizes are powers of two."""
+    ends = (MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, DAY, 7 * DAY)
+    near = [replace(JOB, runtime=end + step * SECOND) for end in ends for step in (-3, -2, -1, 0, 1)]
+    found = figures(near)
+    steps = [round(one.jobs * len(near)) for one in duration_steps(found.runtimes)]
+    assert steps == [3, 5, 5, 5, 5, 5, 2] and sum(steps[:2]) == round(found.short * len(near))
+    sizes = [replace(JOB, gpus=gpus, runtime=HOUR) for gpus in (256, 257, 512, 513, 520, 1024, 1025, 4096, 4097)]
+    counted = {one.name: round(one.jobs * len(sizes)) for one in size_steps(figures(sizes).sizes) if one.jobs}
+    assert counted == {
+        "129 to 256": 1, "257 to 512": 2, "513 to 1,024": 3, "1,025 to 2,048": 1, "2,049 to 4,096": 1,
+        "4,097 to 8,192": 1,
+    }  # fmt: skip
+
+
 def test_how_concentrated_it_is() -> None:
     jobs = [replace(JOB, user=f"u{number:03}", runtime=HOUR if number else 100 * HOUR) for number in range(101)]
     people = figures(jobs).people

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import exp
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from tenure.core.model import DAY, HOUR, SECOND
 from tenure.reports.traces.records import Distribution
+from tenure.sim.traces import Describer
 from tenure.sim.traces.sketch import Seen, Sketch
 
 VALUES = st.lists(
@@ -61,6 +63,19 @@ def test_percentiles_by_hand() -> None:
     assert found.part_up_to(20, by_gpu_time=True) == pytest.approx(0.95)
 
 
+@given(VALUES, st.sets(st.integers(0, 10**12), max_size=8).map(sorted))
+def test_no_bin_reaches_over_an_edge(values: list[tuple[int, int]], edges: list[int]) -> None:
+    near = [(edge + step, 1) for edge in edges for step in (-1, 0, 1) if edge + step >= 0]
+    sketch = Sketch(edges)
+    for value, gpu_ms in [*values, *near]:
+        sketch.add(value, gpu_ms)
+    found = sketch.distribution()
+    for edge in edges:
+        below = sum(value < edge for value, _ in [*values, *near])
+        assert sum(one.jobs for one in found.bins if one.value < edge) == below
+    assert list(found.bins) == sorted(found.bins, key=lambda one: one.least)
+
+
 def test_a_sketch_does_not_grow() -> None:
     sketch = Sketch()
     for value in range(0, 3650 * DAY, HOUR + SECOND + 1):
@@ -83,6 +98,14 @@ def test_new_names_are_new_where_there_are_bits_enough() -> None:
     assert wrong <= 2  # (1 - e**(-6 * 20,000 / 2**20))**6 is 1 in 700,000 at the end
     few = Seen(12)
     assert sum(few.came(str(number)) for number in range(20_000)) > 10_000
+
+
+@pytest.mark.parametrize("seen", [Seen(), Describer()._ids])
+def test_of_ten_million_jobs_some_hundred_are_taken_for_others(seen: Seen) -> None:
+    """As the docs say, both of rows of a job and of ids that occur twice."""
+    bits, step = 8 * len(seen._field), 10_000
+    wrong = sum(step * (1 - exp(-6 * there / bits)) ** 6 for there in range(0, 10**7, step))
+    assert 50 < wrong < 150
 
 
 @pytest.mark.parametrize("least", [0, 1, 255, 256, 300, 1000, 123_456])

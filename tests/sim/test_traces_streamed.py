@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from tenure.core.model import HOUR, MINUTE
 from tenure.sim.traces import Describer, End, Reading, TraceJob
 from tenure.sim.traces.files import Source
+from tenure.sim.traces.records import LONGEST_NAME
 from tenure.sim.traces.sacct import TOO_FAR, WINDOW, read_sacct
+from tenure.sim.traces.trace import named
 from tenure.units import parse_time
 
 HEADER = "JobID|User|Account|State|Submit|Start|End|Elapsed|ReqTRES\n"
@@ -46,6 +48,36 @@ def test_jobs_come_while_the_report_is_read() -> None:
     assert next(jobs).id == "0"
     assert taken == list(range(11))
     assert [job.id for job in jobs] == [str(number) for number in range(1, 100)]
+
+
+def test_each_cluster_counts_its_own_jobs() -> None:
+    """A report of all clusters (``sacct --allclusters``) has job 1 of ada's more than once."""
+    header = HEADER.replace("JobID|", "JobID|Cluster|")
+    lines = [row("1").replace("1|", f"1|{cluster}|", 1) for cluster in ("east", "west", "east")]
+    reading = Reading()
+    jobs = list(read_sacct([Source.of("report.txt", [header, *lines])], reading))
+    assert [job.id for job in jobs] == ["1", "1"] and reading.left_out == {AGAIN: 1}
+
+
+def test_names_of_any_length_cost_nothing() -> None:
+    """Whoever writes the file decides how long they are; a line may have a million characters."""
+    long = 100_000
+
+    def lines() -> Iterator[str]:
+        yield HEADER
+        for number in range(200):
+            yield row(str(number), user="a" * long).replace("gres", f"cpu={'0' * long}{number},gres")
+
+    reading = Reading()
+    tracemalloc.start()
+    try:
+        jobs = list(named(read_sacct([Source.of("report.txt", lines())], reading), reading))
+        peak = tracemalloc.get_traced_memory()[1] - 2**25  # of the bits that know which jobs came
+    finally:
+        tracemalloc.stop()
+    assert len(jobs) == 200 and {len(job.user) for job in jobs} == {LONGEST_NAME}
+    assert reading.oddities == {f"a name of more than {LONGEST_NAME} characters: cut there": 200}
+    assert peak < 30 * long
 
 
 def test_rows_within_the_window_are_one_job_and_those_beyond_are_counted() -> None:

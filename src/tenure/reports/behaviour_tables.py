@@ -11,6 +11,7 @@ from typing import Any
 from tenure.reports.behaviours import (
     CHANCE,
     HONEST,
+    LEAST_SEEDS,
     Behaviours,
     Learnt,
     Pair,
@@ -30,7 +31,8 @@ SERVED = "gamers_served"
 RULE = (
     "Changes are those of the same people between two worlds of one seed: in one they do it, in the other everybody is "
     "honest. With several seeds: the median, with the range. A * marks what is larger in every seed, and of one sign, "
-    "than whatever came of submitting a minute late (the row late, which is no trick): anything else may be chance."
+    "than whatever came of submitting a minute late (the row late, which is no trick): anything else may be chance. It "
+    f"takes {LEAST_SEEDS} seeds, with which chance alone marks one cell in 80."
 )
 ROWS = (
     ("gamers", "useful work of those who do it"),
@@ -161,12 +163,18 @@ def sentences(found: Behaviours) -> list[str]:
         if not late:
             said.append(f"Under {policy} nothing can be told from chance: the row late was not run.")
             continue
+        if len(late) < LEAST_SEEDS:
+            said.append(
+                f"Under {policy} nothing can be told from chance with fewer than {LEAST_SEEDS} seeds; in the middle: "
+                f"{', '.join(_gains(found, policy)) or 'nothing'}."
+            )
+            continue
         pays, costs, open_ = list[str](), list[str](), list[str]()
         for name in found.behaviours:
             pairs = found.pairs.get((policy, name), [])
             if pairs and name != CHANCE:
                 clear = beyond_chance(pairs, late, SERVED)
-                gain = statistics.median(values(pairs, SERVED) or [0.0])
+                gain = _middle_gain(pairs)
                 (open_ if not clear else pays if gain > 0 else costs).append(f"{name} ({100 * gain:+.0f} %)")
         said.append(
             f"Under {policy}: pays beyond chance: {', '.join(pays) or 'none'}; costs those who do it: "
@@ -181,6 +189,16 @@ def sentences(found: Behaviours) -> list[str]:
             f"most of the others do: {names}."
         )
     return said
+
+
+def _middle_gain(pairs: Sequence[Pair]) -> float:
+    return statistics.median(values(pairs, SERVED) or [0.0])
+
+
+def _gains(found: Behaviours, policy: str) -> list[str]:
+    """What each behaviour gains or loses under a policy, ``late`` last."""
+    pairs = {name: found.pairs.get((policy, name), []) for name in found.behaviours}
+    return [f"{_named(name)} {100 * _middle_gain(of):+.0f} %" for name, of in pairs.items() if of]
 
 
 def markdown(found: Behaviours) -> str:

@@ -21,6 +21,11 @@ SETTING = "behave"
 GROUPS = ("gamers", "colleagues", "others")
 """Those who do it, the honest people of their budgets, the people of all other budgets."""
 
+LEAST_SEEDS = 3
+"""Seeds without which nothing is told from chance. What is no change at all has one sign in n seeds and is larger than
+being late in all of them once in 2**(n - 1) * binomial(2 n, n) cases: 80 of 3 seeds, 12 of 2 and 2 of 1, and a table
+has dozens of cells."""
+
 Pair = dict[str, Any]
 
 
@@ -92,11 +97,12 @@ def values(pairs: Iterable[Pair], key: str) -> list[float]:
 
 
 def beyond_chance(pairs: Sequence[Pair], late: Sequence[Pair], key: str) -> bool | None:
-    """Whether a change is larger in every seed than any that came of submitting a minute late, and of one sign. None
-    when there is nothing to tell it by.
+    """Whether a change is larger in every seed than any that came of submitting a minute late, and of one sign.
+
+    None when there is nothing to tell it by: with fewer than ``LEAST_SEEDS``, or where being late moved nothing at all.
     """
     found, noise = values(pairs, key), values(late, key)
-    if not found or not noise:
+    if min(len(found), len(noise)) < LEAST_SEEDS or not any(noise):
         return None
     same = all(value > 0 for value in found) or all(value < 0 for value in found)
     return same and min(map(abs, found)) > max(map(abs, noise))

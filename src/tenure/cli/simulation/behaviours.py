@@ -131,9 +131,10 @@ class _Worlds:
         seeds = range(self.options.first_seed, self.options.first_seed + self.options.seeds)
         reaped = units.format_duration(self.reap_idle)
         said = f"The site ends jobs whose GPUs are idle for {reaped}." if self.reap_idle else "Nobody ends idle jobs."
+        days = units.counted(1, "day") if self.days == 1 else f"{self.days:g} days"
         more = ", ".join([*self.options.told(), *(self.options.setting or ())])
         return (
-            f"{self.gpus} GPUs, {self.mix}, {self.days:g} days, {self.people} people, of whom {100 * self.part:g} % do "
+            f"{self.gpus} GPUs, {self.mix}, {days}, {self.people} people, of whom {100 * self.part:g} % do "
             f"it; seeds {', '.join(map(str, seeds))}. {said}{f' Settings: {more}.' if more else ''}"
         )
 

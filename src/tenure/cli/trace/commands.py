@@ -117,15 +117,17 @@ def _write(figures: TraceFigures, out: Path, *, told: bool) -> None:
 @contextmanager
 def _gauged(name: str) -> Iterator[Gauge]:
     """A bar of the bytes read on stderr; the first Ctrl-C ends the reading, a second one everything."""
+    from rich.markup import escape
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     from tenure.cli import render
     from tenure.sim.traces import Gauge
+    from tenure.units import printable
 
     columns = (TextColumn("reading {task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     console = render.errors()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        task = bars.add_task(name.replace("[", "\\["), total=None)
+        task = bars.add_task(escape(printable(name)), total=None)
         gauge = Gauge(lambda done, there: bars.update(task, completed=done, total=there))
         before = signal.getsignal(signal.SIGINT)
 

@@ -70,7 +70,7 @@ def _head(figures: TraceFigures) -> None:
     if not source.complete:
         render.output().print(Text("broken off: the figures are of what was read by then", style="bold yellow"))
     last = moment(figures, figures.last)
-    _line(f"{_days(figures.days)}; submitted from {moment(figures, figures.first)} to {last}", _cut(figures))
+    _line(f"{days(figures.days)}; submitted from {moment(figures, figures.first)} to {last}", _cut(figures))
     _line(
         f"asks for {supply.average_gpus:,.1f} GPUs on average, {figures.gpu_hours:,.0f} GPU-hours",
         f"{figures.demand_over_supply:.2f} x the {figures.gpus:,} GPUs" if figures.demand_over_supply else "",
@@ -80,8 +80,9 @@ def _head(figures: TraceFigures) -> None:
         _line(f"{figures.synthetic:,} of the jobs are synthetic")
 
 
-def _days(days: float) -> str:
-    return f"{days:.0f} days" if days == int(days) and days != 1 else f"{days:.3g} days"
+def days(span: float) -> str:
+    """``1 day``, ``69 days``, ``1,234.50 days``."""
+    return units.counted(int(span), "day") if span == int(span) else f"{span:,.2f} days"
 
 
 def _cut(figures: TraceFigures) -> str:

@@ -277,7 +277,7 @@ def largest(figures: TraceFigures) -> Picture:
     total = figures.supply.asked or 1
     rows: list[Datum] = [
         {
-            "team": f"{one.name[:40]}",
+            "team": one.name,
             "hours": round(one.gpu_ms / HOUR, 1),
             "jobs": one.jobs,
             "part": round(one.gpu_ms / total, 4),

@@ -20,6 +20,9 @@ DURATIONS = (
     ("over 7 d", None),
 )
 """Name, and where the next step begins."""
+DURATION_EDGES = tuple(below for _, below in DURATIONS if below is not None)
+SIZE_EDGES = tuple((1 << power) + 1 for power in range(40))
+"""Where steps begin. A distribution whose bins end there has in each step what belongs there, whatever is rounded."""
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _PARTS_OF_LIMIT = (10, 50, 90)
 
@@ -34,12 +37,12 @@ class Step:
 
 
 def duration_steps(found: Distribution) -> list[Step]:
-    """From under a minute to over a week. A bin of the distribution counts whole, where its middle is."""
+    """From under a minute to over a week. Exact where bins of the distribution end at ``DURATION_EDGES``."""
     return list(_steps(found, DURATIONS))
 
 
 def size_steps(found: Distribution) -> list[Step]:
-    """By powers of two, up to the largest job."""
+    """By powers of two, up to the largest job. Exact where bins of the distribution end at ``SIZE_EDGES``."""
     steps: list[tuple[str, int | None]] = [("1", 2), ("2", 3)]
     most = 2
     while found.bins and most < found.most:

@@ -1,8 +1,9 @@
 """People who look at what colleagues get, and do as those do who get more.
 
-An imitation dynamic: *pairwise comparison* with the Fermi function (A. Traulsen, M. A. Nowak and J. M. Pacheco:
-Stochastic dynamics of invasion and fixation. Physical Review E 74, 011909, 2006), on what people can see: those whom
-they know, over the last weeks, in standard errors. Times ms UTC, durations ms; everything is drawn from the seed.
+An imitation dynamic with the Fermi function of pairwise comparison (A. Traulsen, M. A. Nowak and J. M. Pacheco:
+Stochastic dynamics of invasion and fixation. Physical Review E 74, 011909, 2006). Unlike there, people are compared not
+with one other at random but with the best of what they see: those whom they know, over the last weeks, in standard
+errors; and nobody imitates what does worse. Times ms UTC, durations ms; everything is drawn from the seed.
 """
 
 from __future__ import annotations

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tenure.core.model import SECOND
 from tenure.sim.work import Work
+
+FREE_GRACE = 10 * SECOND
+"""From the warning to the kill of unallocated work, as clusters have it."""
 
 
 @dataclass(slots=True)
@@ -43,9 +47,12 @@ class Deals:
         one.begun = at + work.startup + (work.restart_cost if one.again else 0)
 
     def requeued(self, at: int, job_id: int, work: Work) -> None:
-        """What cannot resume has lost all that it did."""
+        """What cannot resume has lost all that it did; what has no time to save, what it did since a checkpoint."""
         one = self.live[job_id]
-        one.useful = one.useful_by(at) if work.spec.contract.resumable else 0
+        if work.spec.contract.resumable:
+            one.useful += one.gpus * _kept(work, max(0, at - one.begun) if one.begun is not None else 0)
+        else:
+            one.useful = 0
         one.begun, one.again = None, True
 
     def ended(self, at: int, job_id: int, work: Work, state: str) -> None:
@@ -62,3 +69,11 @@ class Deals:
             asked += one.gpus * (at - one.since)
             got += one.useful_by(at)
         return asked, got
+
+
+def _kept(work: Work, ran: int) -> int:
+    """What is left of an attempt that was useful for ``ran`` and was evicted, ms. (A host that fails leaves less.)"""
+    checkpoint = ran // work.checkpoint_every * work.checkpoint_every if work.checkpoint_every else 0
+    if work.save_time > (work.spec.grace if work.spec.charged else FREE_GRACE):
+        return checkpoint
+    return max(checkpoint, ran - work.save_time)  # saving begins with the warning, and is the last that it does

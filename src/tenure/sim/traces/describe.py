@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tenure.core.model import DAY, SECOND
+from tenure.reports.traces.data import DURATION_EDGES, SIZE_EDGES
 from tenure.reports.traces.records import ENDED, SHORT, SIZE_CLASSES, Source, Supply, TraceFigures, size_class
 from tenure.sim.traces.records import End, Reading, TraceJob
 from tenure.sim.traces.sketch import Seen, Sketch
 from tenure.sim.traces.tallies import MOST_HOURS, Hours, LimitTally, Names
 from tenure.units import printable
 
-_ID_BITS = 27
 REPEATED = "an id that an earlier job has"
 INSTANT = "ran for a second or less"
 PAST_LIMIT = "ran more than a minute past its limit"
@@ -27,12 +27,12 @@ class Describer:
     def __init__(self) -> None:
         self.jobs = self._synthetic = self._asked = self._short = 0
         self.first = self.last = self._before = 0
-        self._runtimes, self._sizes, self._waits = Sketch(), Sketch(), Sketch()
+        self._runtimes, self._sizes, self._waits = Sketch(DURATION_EDGES), Sketch(SIZE_EDGES), Sketch()
         self._waits_by_size = {name: Sketch() for name, _ in SIZE_CLASSES}
         self._people, self._teams, self._hours, self._limits = Names(), Names(), Hours(), LimitTally()
         self._ends = {name: [0, 0] for name in ENDED}
         self._odd: Counter[str] = Counter()
-        self._ids = Seen(_ID_BITS)
+        self._ids = Seen()
 
     def add(self, job: TraceJob) -> None:
         at, asked = job.submitted, job.gpu_ms

@@ -15,6 +15,8 @@ from tenure.units import format_time, printable
 
 _EXAMPLES = 3
 _TEXT = 80
+LONGEST_NAME = 200
+"""Characters of a name that are kept: whoever writes a file decides how long they are, and many are held at once."""
 
 
 class TraceError(ValueError):

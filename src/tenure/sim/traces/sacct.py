@@ -23,7 +23,7 @@ from typing import TypeVar
 from tenure.core.model import MINUTE, SECOND
 from tenure.sim.traces import slurm
 from tenure.sim.traces.files import Source
-from tenure.sim.traces.records import BadRow, End, LeftOut, Reading, TraceError, TraceJob
+from tenure.sim.traces.records import LONGEST_NAME, BadRow, End, LeftOut, Reading, TraceError, TraceJob
 from tenure.sim.traces.rows import MAX_SECONDS, NEVER_RAN, UNASKED, count, gpus_of, length, ran
 from tenure.sim.traces.sketch import Seen
 
@@ -38,6 +38,8 @@ _SHIFTED = (
     "Elapsed is not what lies between Start and End: suspended meanwhile, or a clock moved, as for daylight saving"
 )
 _SLACK = 2 * SECOND
+_LONGEST_KNOWN = 1000
+"""Characters of a text whose GPUs are remembered."""
 _STILL_RUNNING = "still running when the report was made: taken as ended then"
 
 
@@ -47,13 +49,17 @@ def columns_of(line: str) -> list[str] | None:
     return names if "jobid" in names or "jobidraw" in names else None
 
 
+_Key = tuple[str, str, str]
+"""A job's id, its user, and its cluster where the report names that: each cluster counts its own jobs."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Run:
     """One row. ``started``: ms UTC, 0 if unknown. ``part``: of a heterogeneous job, else -1. ``unasked``: the report
     says what was asked for, and that was no GPUs. ``shifted``: its length is not what lies between start and end.
     """
 
-    key: tuple[str, str]
+    key: _Key
     part: int
     started: int
     job: TraceJob
@@ -89,8 +95,8 @@ class _Window:
     def __init__(self, reading: Reading, size: int) -> None:
         self._reading = reading
         self._size = size
-        self._recent: OrderedDict[tuple[str, str], _Parts] = OrderedDict()
-        self._running: OrderedDict[tuple[str, str], _Parts] = OrderedDict()
+        self._recent: OrderedDict[_Key, _Parts] = OrderedDict()
+        self._running: OrderedDict[_Key, _Parts] = OrderedDict()
         self._seen = Seen()
 
     def take(self, run: _Run) -> Iterator[TraceJob]:
@@ -206,7 +212,7 @@ def _run(fields: dict[str, str]) -> _Run:
     submitted = slurm.time(fields["submit"], "Submit")
     if submitted is None:
         raise BadRow("Submit is unknown")
-    user = named(fields, "user", "uid") or "unknown"
+    user = _name(fields, "user", "uid") or "unknown"
     asked = _gpus(fields.get("reqtres", ""))
     name = match["job"] if match["task"] is None else f"{match['job']}_{match['task']}"
     job = TraceJob(
@@ -214,7 +220,7 @@ def _run(fields: dict[str, str]) -> _Run:
         submitted,
         runtime,
         gpus_of(asked or _gpus(fields.get("alloctres", ""))),
-        named(fields, "account", "group", "qos", "partition") or "none",
+        _name(fields, "account", "group", "qos", "partition") or "none",
         user,
         end,
         slurm.exit_code(fields.get("exitcode", ""), end),
@@ -222,10 +228,20 @@ def _run(fields: dict[str, str]) -> _Run:
         waited=None if started is None else started - submitted,
     )
     unasked = not asked and bool(named(fields, "reqtres"))
-    return _Run((name, user), int(match["part"] or -1), started or 0, job, unasked, _shifted(fields, started, runtime))
+    key = name, user, _name(fields, "cluster")
+    return _Run(key, int(match["part"] or -1), started or 0, job, unasked, _shifted(fields, started, runtime))
 
 
-_gpus = lru_cache(4096)(slurm.gpus)  # few texts, many rows
+_known_gpus = lru_cache(4096)(slurm.gpus)  # few texts, many rows
+
+
+def _gpus(text: str) -> int:
+    return _known_gpus(text) if len(text) <= _LONGEST_KNOWN else slurm.gpus(text)
+
+
+def _name(fields: dict[str, str], *columns: str) -> str:
+    """A name as it is held: one character more than is shown, so that it is said to be cut."""
+    return named(fields, *columns)[: LONGEST_NAME + 1]
 
 
 def _shifted(fields: dict[str, str], started: int | None, runtime: int) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from hashlib import blake2b
 from math import log
 from struct import Struct
@@ -18,12 +20,16 @@ _HASHES = Struct("<6I")
 class Sketch:
     """Values, each of one job with its GPU time, in bins that grow with the value: some 1,300 bins from a second to ten
     years in ms. A bin of one value gives it back exactly, others are within 1 %.
+
+    ``edges``, ascending: values from one on are in other bins than those below it. They are where steps of a table
+    begin: what many people ask for, to the second, would else be counted in the step beside its own.
     """
 
-    __slots__ = ("_bins",)
+    __slots__ = ("_bins", "_edges")
 
-    def __init__(self) -> None:
-        self._bins: dict[int, list[int]] = {}
+    def __init__(self, edges: Sequence[int] = ()) -> None:
+        self._bins: dict[tuple[int, int], list[int]] = {}
+        self._edges = tuple(edges)
 
     def __len__(self) -> int:
         return len(self._bins)
@@ -31,9 +37,10 @@ class Sketch:
     def add(self, value: int, gpu_ms: int) -> None:
         """A job with ``value``, 0 or more."""
         number = value if value < _EXACT else int(log(value) / _LOG_WIDTH)  # which begins at 372
-        found = self._bins.get(number)
+        key = number, bisect_right(self._edges, value)
+        found = self._bins.get(key)
         if found is None:
-            self._bins[number] = [value, value, 1, gpu_ms]
+            self._bins[key] = [value, value, 1, gpu_ms]
             return
         found[2] += 1
         found[3] += gpu_ms
@@ -43,7 +50,7 @@ class Sketch:
             found[1] = value
 
     def distribution(self) -> Distribution:
-        return Distribution(tuple(Bin(*self._bins[number]) for number in sorted(self._bins)))
+        return Distribution(tuple(Bin(*self._bins[key]) for key in sorted(self._bins)))
 
 
 class Seen:

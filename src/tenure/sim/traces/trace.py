@@ -14,7 +14,7 @@ from tenure.sim.traces.budgets import team_budgets
 from tenure.sim.traces.describe import describe_jobs, source_of
 from tenure.sim.traces.files import Gauge, Source, holds_files, open_sources
 from tenure.sim.traces.options import TraceOptions
-from tenure.sim.traces.records import Reading, TraceError, TraceJob
+from tenure.sim.traces.records import LONGEST_NAME, Reading, TraceError, TraceJob
 from tenure.sim.traces.select import Sieve, select
 from tenure.sim.traces.workload import TraceWorkload
 from tenure.units import printable
@@ -190,12 +190,18 @@ def _is_swf(line: str) -> bool:
 def named(jobs: Iterable[TraceJob], reading: Reading) -> Iterator[TraceJob]:
     """Names of people, teams and jobs as they may be shown: they go into tables, pages and terminals."""
     for job in jobs:
-        if job.id.isprintable() and job.user.isprintable() and job.team.isprintable():
+        names = (job.id, job.user, job.team)
+        long = max(map(len, names)) > LONGEST_NAME
+        plain = job.id.isprintable() and job.user.isprintable() and job.team.isprintable()
+        if plain and not long:
             yield job
-        else:
+            continue
+        if long:
+            reading.oddities[f"a name of more than {LONGEST_NAME} characters: cut there"] += 1
+        if not plain:
             reading.oddities["a name with control characters: taken out"] += 1
-            clean = [printable(name) or "unknown" for name in (job.id, job.user, job.team)]
-            yield replace(job, id=clean[0], user=clean[1], team=clean[2])
+        clean = [printable(name[:LONGEST_NAME]) or "unknown" for name in names]
+        yield replace(job, id=clean[0], user=clean[1], team=clean[2])
 
 
 def _distinct(jobs: Iterable[TraceJob], reading: Reading) -> Iterator[TraceJob]:
