@@ -42,6 +42,12 @@ def test_the_example_of_the_documentation(given: list[str], tmp_path: Path) -> N
     for line in shown:
         assert line in done.stdout, line
     found = json.loads((out / "sides.json").read_text())
+    limits = "limits of associations and QOS (GrpTRES, MaxJobs, ...)"
+    for shown_in in (done.stdout, *((out / f"sides.{kind}").read_text() for kind in ("html", "json"))):
+        assert f"Not carried over from Slurm as it is there: {limits}" in shown_in
+        assert "7 evictions under Tenure, all of charged jobs: 2 jobs are hit" in shown_in
+    for one in found["not_carried_over"]:
+        assert any(one.rstrip(".") in note for note in found["notes"]), one
     assert found["sides"] == ["as it was", "Tenure", "model of Slurm"]
     # "... 7 evictions under Tenure", and 3 sides with a page each.
     assert {path.parent.name for path in out.glob("*/report.html")} == {
@@ -103,6 +109,12 @@ def test_files_that_are_something_else(given: list[str], tmp_path: Path) -> None
     done = simulate("from-sacct", given[0], "--nodes", tmp_path / "other.txt")
     assert done.returncode == 2
     assert "no node with GPUs" in done.stderr
+    header = "id_job,id_user,exit_code,state,timelimit,time_submit,time_start,time_end,tres_alloc,tres_req"
+    (tmp_path / "log.csv").write_text(f"{header}\n")
+    done = simulate("from-sacct", tmp_path / "log.csv")
+    assert done.returncode == 2
+    assert "a trace of the format supercloud" in one_line(done.stderr)
+    assert f"`tenure simulate trace {tmp_path / 'log.csv'}` reads it" in one_line(done.stderr)
     done = simulate("from-sacct", tmp_path / "missing.txt")
     assert done.returncode == 2
     assert "missing.txt" in done.stderr

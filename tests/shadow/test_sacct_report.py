@@ -186,7 +186,7 @@ def test_jobs_of_accounts_that_are_not_in_the_tree() -> None:
     result = made(read(rows))
     assert "1 job of accounts that the associations do not have (elsewhere)" in told(result)
     own = budget(result, "root/self")["figures"][WAS]
-    assert (own["free_gpu_hours"], own["charged_gpu_hours"]) == (8.0, 0.0)
+    assert (own["unallocated_gpu_hours"], own["charged_gpu_hours"]) == (8.0, 0.0)
     shared = ASSOCIATIONS.replace("site|root||root|1|", "site|root||ops|100|")
     result = made(read(rows, replace(ALL, associations=shared)))
     assert "(elsewhere): they are charged to the root, to the share that it keeps for itself." in told(result)

@@ -159,7 +159,7 @@ def test_what_is_left_out_and_what_is_missing_is_said() -> None:
     }
     assert found["other_partitions_gpu_hours"] == 24.0
     said = "\n".join(found["uncertain"])
-    for what in ("took 24.0 GPU-hours", "Nobody looked for 2h", "Of 1 run nobody saw the end", "less than a day"):
+    for what in ("took 24.0 GPU-hours", "Nobody looked for 2.0 h", "Of 1 run nobody saw the end", "less than a day"):
         assert what in said
 
 

@@ -56,7 +56,7 @@ def test_starts_and_gpu_time_are_compared_by_hand() -> None:
     assert found.rerun == {"lab/a": 4 * GPU * HOUR, "lab/b": 4 * GPU * HOUR}
     assert found.off == 2 * GPU * HOUR and found.worst == ("lab/b", -2 * GPU * HOUR) and not found.close
     assert found.line() == (
-        "Run again as it is, 67 % of 3 jobs start within 5m of when they really did, and 20.0 % of the GPU time is in "
+        "Run again as it is, 67 % of 3 jobs start within 5 min of when they really did, and 20.0 % of the GPU time is in "
         "another budget than it was (lab/b: -2.0 GPU-hours). That is not close: take what follows as a hint and not as "
         "a figure."
     )
@@ -86,6 +86,16 @@ def test_single_starts_may_be_far_off_where_sums_are_not() -> None:
     assert "what budgets get can be believed, and when a single job starts cannot" in found.line()
 
 
+def test_of_next_to_nothing_nobody_says_how_close_it_is() -> None:
+    """Less than a GPU-minute in another budget is no -0.0 GPU-hours, and so little work proves nothing."""
+    real = table((1, "lab/a", 0, MINUTE), (2, "lab/b", 0, MINUTE))
+    again = table((1, "lab/a", 0, MINUTE), (2, "lab/b", 0, 40 * SECOND))
+    line = honesty(real, again).line()
+    assert "(lab/b: -40 GPU-seconds)" in line and "-0.0" not in line
+    assert line.endswith("All jobs together used 4 GPU-minutes: too little to tell how close that is.")
+    assert "no budget gets over 40 GPU-seconds more or less" in honesty(real, again).chance({})[0]
+
+
 def test_what_is_lost_can_be_left_out() -> None:
     real, again = table((1, "lab/a", 0, HOUR)), table((1, "lab/a", 0, HOUR))
     again.attempts[0].lost = GPU * HOUR
@@ -98,10 +108,10 @@ def test_only_what_is_beyond_chance_is_named() -> None:
     first, beyond = found.chance({"lab/a": 1.9, "lab/b": -2.5, "lab/c": 7.2})
     assert "no budget gets over 2.0 GPU-hours more or less" in first
     assert beyond == "Beyond chance, in GPU-hours: lab/c +7, lab/b -2."
-    assert "nobody over 2.0. Changes" in first
+    assert "nobody over 2.0 GPU-hours. Changes" in first
     off = honesty(table((1, "lab/a", 0, HOUR)), table((1, "lab/a", 0, 3 * HOUR)))
     first, beyond = found.chance({"lab/a": 1.9, "lab/b": -2.5, "lab/c": 7.2}, off)
-    assert first.endswith("So are those of budgets up to 4.0, by which the run as it is is off.")
+    assert first.endswith("So are those of budgets up to 4.0 GPU-hours, by which the run as it is is off.")
     assert beyond == "Beyond chance, in GPU-hours: lab/c +7."
     assert found.chance({"lab/a": 1.9})[1] == "No budget gains or loses more GPU time than that."
 

@@ -122,11 +122,14 @@ def for_script(value: Spec) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells are plain text; the first column is a name, the others are figures."""
+    """Cells are plain text; the first column is a name, the others are figures. ``about``: lines under the table that
+    say what its figures are.
+    """
 
     title: str
     head: tuple[str, ...]
     rows: list[list[str]]
+    about: tuple[str, ...] = ()
 
 
 def _sections(found: Summary) -> dict[str, list[tuple[str, str]]]:

@@ -156,6 +156,8 @@ SIDES = """{% extends "base" %}
 <tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
 {% endfor %}
 </table></div>
+{% for line in table.about %}<p class="quiet">{{ line }}</p>
+{% endfor %}
 {% endfor %}
 {% if notes %}
 <h2>What to know</h2>

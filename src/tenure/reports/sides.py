@@ -14,6 +14,7 @@ from typing import Any
 
 from tenure.core.model import MINUTE, SECOND, SELF
 from tenure.core.tree import line_of
+from tenure.reports.evicted import evicted
 from tenure.reports.metrics import DIGITS, gpus_of, share, summary
 from tenure.reports.owed import Account, measured_from, standings
 from tenure.reports.records import JobRow, Run, hours
@@ -104,6 +105,7 @@ class Figures:
     free: int = 0
     lost: int = 0
     evictions: int = 0
+    of_charged: int = 0
     waits: Waits = field(default_factory=Waits)
     owed: Account | None = None
 
@@ -117,11 +119,12 @@ class Figures:
             "jobs": self.jobs,
             "finished": self.finished,
             "charged_gpu_hours": _hours(self.charged),
-            "free_gpu_hours": _hours(self.free),
+            "unallocated_gpu_hours": _hours(self.free),
             "lost_gpu_hours": _hours(self.lost),
             "net_gpu_hours": _hours(self.net),
             "evictions": self.evictions,
-            "waited": len(self.waits.all),
+            "evictions_of_charged": self.of_charged,
+            "compared": len(self.waits.all),
             **self.waits.plain(),
         }
         if self.owed is not None:
@@ -236,6 +239,7 @@ def compare_sides(sides: Sequence[Side]) -> Found:
             )
         ],
         "overall": {side.label: _overall(side.run) for side in sides},
+        "evicted": {side.label: evicted(side.run, side.keys) for side in sides},
         "missing": {
             one.side.label: len({key for other in taken for key in other.jobs} - one.jobs.keys()) for one in taken
         },
@@ -327,7 +331,9 @@ def _figures(one: _Taken, waiting: Sequence[str], groups: Groups | None, always:
     for eviction in run.evictions:
         if eviction.at >= since:
             for name in places[eviction.job_id]:
-                found.setdefault(name, Figures()).evictions += 1
+                part = found.setdefault(name, Figures())
+                part.evictions += 1
+                part.of_charged += eviction.funded
     for key in waiting:
         job = one.jobs[key]
         for name in places[job.first.id]:

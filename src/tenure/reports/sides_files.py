@@ -16,13 +16,62 @@ from tenure.reports.tables import write_json
 from tenure.units import format_time
 
 JSON_FILE, MARKDOWN_FILE, PAGE_FILE = "sides.json", "sides.md", "sides.html"
+MEDIAN, MOST = "median wait", "90 % within"
+_WAITS = "The median wait: half of the jobs start within it. 90 % within: nine of ten jobs start within that wait."
+_OWED = "In every hour a budget is owed its share of the GPUs that work, or what it asks for where that is less."
+_HOURS = "GPU-hours: one GPU for one hour, those of unallocated jobs as well, without work that was lost."
+_IN_ALL = (
+    "In all: who gains has something better (GPU-hours, the median wait, the wait of 90 %) and nothing worse; who "
+    "loses the other way round; both is some of each, neither is no difference that matters."
+)
+_ABOUT = {
+    "The cluster": (
+        f"M1 is delivered of what was owed. {_OWED} M1 strict counts what came in the very hour alone.",
+        "M3 has a stricter measure: GPUs that others leave are due to those who ask for more, shared out by their "
+        "shares until all are used or all have what they ask for.",
+        "Occupancy: the part of the healthy GPUs' time in which they are used. Lost: work that has to be done again, "
+        "and starting again, as a part of the time that was used.",
+        "Idle while jobs waited: GPUs that nobody used, though somebody asked for some: too scattered for a job, or "
+        "held back by a rule.",
+    ),
+    "Waits": (f"{_WAITS} Sooner and later: by more than a minute, against the first side.",),
+    "Evictions": (
+        "Charged jobs count against their budget and are protected for their min_runtime; unallocated ones run on what "
+        "is left over, count against nobody, and may be evicted at any time.",
+        "Lost: work that has to be done again, and starting again.",
+    ),
+    "Budgets": (_HOURS, f"Of its due: the part of what it is owed that it gets (M1). {_OWED}", _WAITS, _IN_ALL),
+    "People": (_HOURS, _WAITS, _IN_ALL),
+    "Work": (
+        "Finished: jobs that ended by themselves. Unallocated GPU-hours: of jobs that run on what is left over, which "
+        "are charged to nobody.",
+    ),
+}
+WORST = "that job, or one of them"
+_EVICTED = {
+    "evictions": "evictions",
+    "charged": "of charged jobs",
+    "unallocated": "of unallocated jobs",
+    "jobs": "different jobs that were hit",
+    "most": "most evictions of one job",
+    "lost_gpu_hours": "lost GPU-hours",
+    "lost_charged_gpu_hours": "of those, in charged jobs",
+    "lost_unallocated_gpu_hours": "of those, in unallocated jobs",
+}
+_WORK = {
+    "finished": "finished",
+    "evictions": "evictions",
+    "of charged jobs": "evictions_of_charged",
+    "lost GPU-hours": "lost_gpu_hours",
+    "unallocated GPU-hours": "unallocated_gpu_hours",
+}
 _OVERALL = {
     "m1_delivered": "delivered of what was owed (M1)",
     "m1_net": "the same, without work that was lost",
     "m1_strict": "delivered in the hour it was owed (M1 strict)",
     "m1_worst": "the worst budget's M1",
-    "m3_delivered": "delivered of the water-filled share (M3)",
-    "occupancy": "occupancy",
+    "m3_delivered": "delivered of what was due with the leftovers shared out (M3)",
+    "occupancy": "GPUs in use (occupancy)",
     "lost_share": "lost to evictions and restarts",
 }
 
@@ -80,38 +129,58 @@ def as_markdown(found: Found, title: str) -> str:
         lines += ["", f"## {markdown.plain(pair['heading'])}", "", *markdown.points(pair["said"])]
     for table in tables_of(found):
         lines += ["", f"## {table.title}", "", *markdown.table(table.head, table.rows)]
+        for line in table.about:
+            lines += ["", markdown.plain(line)]
     if found["notes"]:
         lines += ["", "## What to know", "", *markdown.points(found["notes"])]
     return "\n".join(lines) + "\n"
 
 
 def tables_of(found: Found) -> list[Table]:
-    """The cluster, sizes, budgets, people; a column for each side."""
-    labels = found["sides"]
+    """The cluster, sizes, evictions, budgets, people, work; a column for each side."""
+    labels, budgets = found["sides"], found["budgets"]
     waits = [("all", found["all"]), *((row["size"], row) for row in found["sizes"])]
     return [
-        Table("The cluster", ("figure", *labels), _cluster(found)),
-        Table(
+        _table("The cluster", ("figure", *labels), _cluster(found)),
+        _table(
             "Waits",
-            ("jobs that waited", "jobs", *_heads(("p50", "p90", "never started"), labels), *_moved_heads(found)),
+            ("size", "jobs", *_heads((MEDIAN, MOST, "never started"), labels), *_moved_heads(found)),
             [[name, *_waits_of(row, labels), *_moved(row, labels[1:])] for name, row in waits],
         ),
-        Table(
+        _table("Evictions", ("figure", *labels), _evicted(found)),
+        _table(
             "Budgets",
-            ("budget", *_heads(("GPU-h", "M1", "p50", "p90"), labels), *_verdicts(found)),
-            [[row["budget"], *_budget(row, labels), *_verdict(row, labels)] for row in found["budgets"]],
+            ("budget", *_heads(("GPU-hours", "of its due", MEDIAN, MOST), labels), *_verdicts(found)),
+            [[row["budget"], *_budget(row, labels), *_verdict(row, labels)] for row in budgets],
         ),
-        Table(
+        _table(
             "People",
-            ("person", "jobs", *_heads(("GPU-h", "p50", "p90"), labels), *_verdicts(found)),
+            ("person", "jobs", *_heads(("GPU-hours", MEDIAN, MOST), labels), *_verdicts(found)),
             [[row["user"], *_person(row, labels), *_verdict(row, labels)] for row in found["people"]],
         ),
-        Table(
+        _table(
             "Work",
-            ("budget", *_heads(("finished", "evictions", "lost GPU-h", "free GPU-h"), labels)),
-            [[row["budget"], *_work(row, labels)] for row in found["budgets"]],
+            ("budget", *_heads(tuple(_WORK), labels)),
+            [[row["budget"], *_work(row, labels)] for row in budgets],
         ),
     ]
+
+
+def _table(title: str, head: tuple[str, ...], rows: list[list[str]]) -> Table:
+    return Table(title, head, rows, _ABOUT[title])
+
+
+def _evicted(found: Found) -> list[list[str]]:
+    of = [found["evicted"][label] for label in found["sides"]]
+    rows = [[text, *(_number(one[name]) for one in of)] for name, text in _EVICTED.items()]
+    return [*rows, [WORST, *map(_worst, of)]]
+
+
+def _worst(of: Found) -> str:
+    if not of["most_often"]:
+        return "-"
+    one = of["most_often"][0]
+    return f"{one['job']} of {one['user']}, {one['budget']}"
 
 
 def _heads(names: Sequence[str], labels: Sequence[str]) -> list[str]:
@@ -131,7 +200,7 @@ def _cluster(found: Found) -> list[list[str]]:
     of = found["overall"]
     rows = [[text, *(written(of[label][name], SHARE) for label in found["sides"])] for name, text in _OVERALL.items()]
     idle = [f"{of[label]['idle_while_waiting_gpu_hours']:,.1f}" for label in found["sides"]]
-    return [*rows, ["free GPU-hours that nobody who waited got", *idle]]
+    return [*rows, ["idle GPU-hours while jobs waited", *idle]]
 
 
 def _each(row: Found, labels: Sequence[str], name: str, unit: str) -> list[str]:
@@ -147,7 +216,7 @@ def _number(value: Any) -> str:
 
 
 def _waits_of(row: Found, labels: Sequence[str]) -> list[str]:
-    jobs = f"{row['figures'][labels[0]]['waited']:,}"
+    jobs = f"{row['figures'][labels[0]]['compared']:,}"
     waits = [cell for name in ("p50_s", "p90_s") for cell in _each(row, labels, name, SECONDS)]
     return [jobs, *waits, *_numbers(row, labels, "never_started")]
 
@@ -163,14 +232,13 @@ def _budget(row: Found, labels: Sequence[str]) -> list[str]:
 
 
 def _person(row: Found, labels: Sequence[str]) -> list[str]:
-    jobs = f"{row['figures'][labels[0]]['waited']:,}"
+    jobs = f"{row['figures'][labels[0]]['compared']:,}"
     waits = [cell for name in ("p50_s", "p90_s") for cell in _each(row, labels, name, SECONDS)]
     return [jobs, *_numbers(row, labels, "net_gpu_hours"), *waits]
 
 
 def _work(row: Found, labels: Sequence[str]) -> list[str]:
-    names = ("finished", "evictions", "lost_gpu_hours", "free_gpu_hours")
-    return [cell for name in names for cell in _numbers(row, labels, name)]
+    return [cell for name in _WORK.values() for cell in _numbers(row, labels, name)]
 
 
 def _verdict(row: Found, labels: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tenure.core.model import SECOND
+from tenure.reports import evicted
 from tenure.reports.catalogue import many, wait
 from tenure.reports.sides import Found
 from tenure.reports.verdicts import BOTH, GAINS, LOSES, NEITHER, longer, more_time
@@ -52,7 +53,7 @@ def sentences(found: Found, label: str) -> list[str]:
     return [
         _owed(found, pair),
         *_starts(found["all"], pair),
-        *_evictions(found["all"], pair),
+        *_evictions(found["evicted"], pair),
         *_budgets(found["budgets"], pair),
         *_people(found["people"], pair),
         *_sizes(found["sizes"], pair),
@@ -70,11 +71,11 @@ def _owed(found: Found, pair: _Pair) -> str:
 
 
 def _starts(row: Found, pair: _Pair) -> Iterator[str]:
-    moved, waited = pair.change(row), row["figures"][pair.base]["waited"]
+    moved, waited = pair.change(row), row["figures"][pair.base]["compared"]
     if not waited:
         return
     line = (
-        f"Of {many(waited, 'job')} that waited, {moved['sooner']:,} start sooner {pair.here}, {moved['later']:,} "
+        f"Of {many(waited, 'job')}, {moved['sooner']:,} start sooner {pair.here}, {moved['later']:,} "
         f"later, and {moved['same']:,} at the same time"
     )
     yield f"{line}; {_waits(row, pair) or 'the waits are about the same'}."
@@ -92,16 +93,14 @@ def _waits(row: Found, pair: _Pair) -> str:
     return ", and ".join(said)
 
 
-def _evictions(row: Found, pair: _Pair) -> Iterator[str]:
-    before, now = pair.figures(row)
+def _evictions(found: Found, pair: _Pair) -> Iterator[str]:
+    before, now = found[pair.base], found[pair.other]
     if not before["evictions"] and not now["evictions"]:
         yield "Nothing is evicted."
-    for figures, where in ((now, pair.here), (before, pair.there)):
-        if figures["evictions"]:
-            yield (
-                f"{many(figures['evictions'], 'eviction')} {where}, with restarts and work done again of "
-                f"{figures['lost_gpu_hours']:,.1f} GPU-hours."
-            )
+        return
+    yield evicted.said(now, pair.here)
+    if before["evictions"]:
+        yield evicted.said(before, pair.there)
 
 
 def _budgets(rows: Sequence[Found], pair: _Pair) -> Iterator[str]:
@@ -133,15 +132,13 @@ def _people(rows: Sequence[Found], pair: _Pair) -> Iterator[str]:
     by_verdict: dict[str, list[Found]] = {verdict: [] for verdict in (GAINS, LOSES, BOTH, NEITHER)}
     for row in rows:
         by_verdict[pair.change(row)["verdict"]].append(row)
-    gain, lose, both, neither = (len(found) for found in by_verdict.values())
-    yield (
-        f"Of {'1 person' if len(rows) == 1 else f'{len(rows):,} people'}, {gain} gain, {lose} lose, {both} gain in one "
-        f"way and lose in another, and for {neither} nothing changes that matters."
+    yield _counts(rows, by_verdict, pair)
+    few = sum(
+        0 < row["figures"][pair.base]["compared"] < _FEW for row in rows if pair.change(row)["verdict"] != NEITHER
     )
-    few = sum(0 < row["figures"][pair.base]["waited"] < _FEW for row in rows if pair.change(row)["verdict"] != NEITHER)
     if few:
         yield (
-            f"{few:,} of those who gain or lose {'has' if few == 1 else 'have'} fewer than {_FEW} jobs that waited: "
+            f"{few:,} of those who gain or lose {'has' if few == 1 else 'have'} fewer than {_FEW} jobs: "
             "what becomes of so few may be chance."
         )
     if by_verdict[GAINS]:
@@ -152,14 +149,39 @@ def _people(rows: Sequence[Found], pair: _Pair) -> Iterator[str]:
         loses = max(losing, key=lambda row: float(row["figures"][pair.other]["p90_s"]))
         before, now = pair.figures(loses)
         yield (
-            f"Of those who lose, {loses['user']} waits longest: 90 % of {many(now['waited'], 'job')} start within "
+            f"Of those who lose, {loses['user']} waits longest: 90 % of {many(now['compared'], 'job')} start within "
             f"{wait(now['p90_s'])}, and within {wait(before['p90_s'])} {pair.there}."
         )
 
 
+def _counts(rows: Sequence[Found], by_verdict: dict[str, list[Found]], pair: _Pair) -> str:
+    """How many gain and lose; of one person, whether they do."""
+    if len(rows) == 1:
+        how = {GAINS: "gains", LOSES: "loses", BOTH: "gains in one way and loses in another"}
+        does = how.get(pair.change(rows[0])["verdict"], "neither gains nor loses anything that matters")
+        return f"The only person, {rows[0]['user']}, {does}."
+    gain, lose, both, neither = (len(found) for found in by_verdict.values())
+    if neither == len(rows):
+        return f"For none of {len(rows):,} people anything changes that matters."
+    said = [
+        f"{gain:,} {_verb('gain', gain)}" if gain else "nobody gains",
+        f"{lose:,} {_verb('lose', lose)}" if lose else "nobody loses",
+    ]
+    if both:
+        said.append(f"{both:,} {_verb('gain', both)} in one way and {_verb('lose', both)} in another")
+    if neither:
+        said.append(f"for {neither:,} nothing changes that matters")
+    first = " and ".join(said[:2]) if len(said) == 2 else ", ".join([*said[:-1], f"and {said[-1]}"])
+    return f"Of {len(rows):,} people, {first}."
+
+
+def _verb(verb: str, count: int) -> str:
+    return f"{verb}s" if count == 1 else verb
+
+
 def _sizes(rows: Sequence[Found], pair: _Pair) -> Iterator[str]:
     for row in rows:
-        jobs = row["figures"][pair.base]["waited"]
+        jobs = row["figures"][pair.base]["compared"]
         if jobs:
             yield f"{row['size']} ({many(jobs, 'job')}): {_waits(row, pair) or 'about the same waits'}."
 

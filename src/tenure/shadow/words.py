@@ -113,6 +113,6 @@ def _uncertain(found: dict[str, Any], record: Record, silent: int) -> Iterator[s
     if guessed:
         yield f"Of {many(guessed, 'run')} nobody saw the end: it is taken to be when the job was missed."
     for start, end in record.gaps:
-        length = units.format_duration((end - start) * 1000)
+        length = wait(end - start)
         begins = units.format_time(start * 1000)
         yield f"Nobody looked for {length} from {begins} on: what came and went then is missing."

@@ -15,6 +15,7 @@ from tenure.core.model import DAY, SECOND
 from tenure.engine.past import let_time_pass
 from tenure.forecast.follow import Follower
 from tenure.forecast.guesses import REPAIR, Guesses
+from tenure.reports.catalogue import wait
 from tenure.sim.work import Work
 from tenure.store import Store
 from tenure.whatif.course import Course, NothingKept, Progress, Reading, Works, kept_from
@@ -97,14 +98,14 @@ def ahead(store: Store, length: int, seed: int, progress: Progress) -> Course:
 def _short(kept: str, back: int, length: int) -> str:
     """``kept``: how far the history reaches."""
     return (
-        f"{kept.partition(',')[0]}: what was submitted in the last {units.format_duration(back)} comes again, as often "
-        f"as it takes for {units.format_duration(length)}."
+        f"{kept.partition(',')[0]}: what was submitted in the last {wait(back / SECOND)} comes again, as often "
+        f"as it takes for {wait(length / SECOND)}."
     )
 
 
 def _assumed(lately: _Lately, back: int, hosts: int) -> list[str]:
     said = [
-        f"What was submitted in the last {units.format_duration(back)} ({units.counted(len(lately.jobs), 'job')}) is "
+        f"What was submitted in the last {wait(back / SECOND)} ({units.counted(len(lately.jobs), 'job')}) is "
         "submitted again, with the work that those jobs had, and people cancel and hold as they did. Nobody answers "
         "to waiting: it is the same work in every run.",
         "How long the jobs of now run on is estimated from how long jobs of the same people, budgets and sizes ran; it "
@@ -114,7 +115,7 @@ def _assumed(lately: _Lately, back: int, hosts: int) -> list[str]:
     if hosts:
         said.append(
             f"{units.counted(hosts, 'host')} that {'is' if hosts == 1 else 'are'} out of service now "
-            f"{'is' if hosts == 1 else 'are'} back {units.format_duration(REPAIR)} after they went."
+            f"{'is' if hosts == 1 else 'are'} back {wait(REPAIR / SECOND)} after they went."
         )
     if back % (7 * DAY):
         said.append("That is no whole number of weeks, so working days may come on weekends.")

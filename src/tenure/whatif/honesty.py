@@ -9,15 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tenure.core.model import HOUR, MINUTE
+from tenure.core.model import GPU, HOUR, MINUTE
 from tenure.reports.metrics import share
 from tenure.reports.records import JobRow, Run, hours
-from tenure.units import counted, format_duration
+from tenure.units import counted, format_duration, format_gpu_time
 
 WITHIN = (0, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR)
 """How far apart starts may be, ms."""
 TOLD = 5 * MINUTE
 """What sentences are about."""
+_SAID = f"{TOLD // MINUTE} min"
+LEAST_TIME = GPU * HOUR
+"""Of less GPU time, amount x ms, nobody can say whether a re-run is close."""
 LEAST_HOURS = 0.5
 MOST_NAMED = 12
 LEAST_STARTS = 0.8
@@ -63,10 +66,9 @@ class Honesty:
             return None
         return most, self.rerun.get(most, 0) - self.real.get(most, 0)
 
-    def _most(self) -> float:
-        """GPU-hours by which the worst budget is off."""
-        worst = self.worst
-        return abs(hours(worst[1])) if worst is not None else 0.0
+    def _most(self) -> int:
+        """GPU time by which the worst budget is off."""
+        return abs(self.worst[1]) if self.worst is not None else 0
 
     def plain(self) -> dict[str, Any]:
         """JSON-ready: GPU-hours, shares of 1, durations as people write them."""
@@ -91,7 +93,7 @@ class Honesty:
         whole = sum(self.real.values())
         said = (
             f"Run again as it is, {100 * self.starts:.0f} % of {counted(self.jobs, 'job')} start within "
-            f"{_written(TOLD)} of when they really did"
+            f"{_SAID} of when they really did"
         )
         worst = self.worst
         if worst is None:
@@ -99,10 +101,12 @@ class Honesty:
         else:
             said += (
                 f", and {100 * self.off / max(1, whole):.1f} % of the GPU time is in another budget than it was "
-                f"({worst[0]}: {hours(worst[1]):+,.1f} GPU-hours)"
+                f"({worst[0]}: {_more(worst[1])})"
             )
         if self.close:
             return f"{said}. Differences that are no larger say nothing."
+        if whole < LEAST_TIME:
+            return f"{said}. All jobs together used {format_gpu_time(whole)}: too little to tell how close that is."
         if self.off <= MOST_OFF * whole:
             return (
                 f"{said}. So what budgets get can be believed, and when a single job starts cannot: on a full "
@@ -115,24 +119,27 @@ class Honesty:
         that it gets more with a change. ``honest``: the run as it is beside what really happened, if that is known:
         what it is off by is no more certain.
         """
-        most, off = self._most(), honest._most() if honest is not None else 0.0
-        moved = f"{100 * (1 - self.starts):.0f} % of the jobs start more than {_written(TOLD)} sooner or later"
+        most, off = self._most(), honest._most() if honest is not None else 0
+        moved = f"{100 * (1 - self.starts):.0f} % of the jobs start more than {_SAID} sooner or later"
         said = (
             f"With everything that people did and every start a moment later, and nothing else changed, {moved}, and "
-            f"no budget gets over {most:,.1f} GPU-hours more or less, and nobody over {abs(hours(self.person)):,.1f}. "
-            "Changes of that size are chance."
+            f"no budget gets over {format_gpu_time(most)} more or less, and nobody over "
+            f"{format_gpu_time(abs(self.person))}. Changes of that size are chance."
         )
         if off > most:
-            said += f" So are those of budgets up to {off:,.1f}, by which the run as it is is off."
-        most = max(most, off)
-        beyond = sorted(
-            (pair for pair in gained.items() if abs(pair[1]) > max(most, LEAST_HOURS)), key=lambda pair: -abs(pair[1])
-        )
+            said += f" So are those of budgets up to {format_gpu_time(off)}, by which the run as it is is off."
+        least = max(hours(max(most, off)), LEAST_HOURS)
+        beyond = sorted((pair for pair in gained.items() if abs(pair[1]) > least), key=lambda pair: -abs(pair[1]))
         if not beyond:
             return [said, "No budget gains or loses more GPU time than that."]
         named = ", ".join(f"{name} {more:+,.0f}" for name, more in beyond[:MOST_NAMED])
         rest = f" and {len(beyond) - MOST_NAMED} more" if len(beyond) > MOST_NAMED else ""
         return [said, f"Beyond chance, in GPU-hours: {named}{rest}."]
+
+
+def _more(amount_ms: int) -> str:
+    """``+2.4 GPU-hours``, ``-12 GPU-minutes``."""
+    return ("+" if amount_ms > 0 else "") + format_gpu_time(amount_ms)
 
 
 def _written(limit: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tenure.shadow.sacct.report import Chosen, Report
     from tenure.shadow.sacct.run import Result
     from tenure.shadow.sacct.site import Given
+    from tenure.sim.traces.files import Source
     from tenure.slurm import Site
 
 _SINCE = "30d"
@@ -225,7 +226,6 @@ def _read(file: Path | None, given: Given, chosen: Chosen, bars: Progress) -> Re
     from tenure.shadow.sacct import live
     from tenure.shadow.sacct.report import read_report
     from tenure.shadow.sacct.site import SiteError, site_of
-    from tenure.sim.traces.files import open_sources
     from tenure.sim.traces.records import Reading, TraceError
     from tenure.slurm import CommandFailed, Commands
 
@@ -243,7 +243,7 @@ def _read(file: Path | None, given: Given, chosen: Chosen, bars: Progress) -> Re
             sources = iter([live.ask(commands, chosen.since, chosen.until, moved)])
         else:
             site = site_of(given)
-            sources = open_sources(file)
+            sources = _reports(file)
         return read_report(sources, Reading(path=name, format="sacct"), site, given, chosen, rows)
     except CommandFailed as error:
         raise CliError(
@@ -255,6 +255,22 @@ def _read(file: Path | None, given: Given, chosen: Chosen, bars: Progress) -> Re
         raise CliError(str(error)) from error
     finally:
         bars.remove_task(task)
+
+
+def _reports(file: Path) -> Iterator[Source]:
+    """Raises TraceError for a file that is known as a trace, and is no report of sacct."""
+    from tenure.sim.traces.files import open_sources
+    from tenure.sim.traces.records import TraceError
+    from tenure.sim.traces.trace import format_of
+
+    for source in open_sources(file):
+        name = format_of(source)
+        if name not in (None, "sacct"):
+            raise TraceError(
+                f"{source.name}: this is no report of sacct, but a trace of the format {name}, without the accounts of "
+                f"a site; `tenure simulate trace {file}` reads it"
+            )
+        yield source
 
 
 def _live_site(commands: object, given: Given) -> Site:

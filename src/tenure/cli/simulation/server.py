@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +17,7 @@ from tenure.cli.moments import moment
 from tenure.cli.simulation import completion
 from tenure.cli.simulation.changes import Changes
 from tenure.cli.simulation.folders import check_folder, ready_folder
+from tenure.cli.simulation.sides import show_sides
 
 if TYPE_CHECKING:
     from tenure.whatif.course import Course
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tenure.whatif.runs import Reruns
 
 _LAST = "7d"
-_PEOPLE = 20
-"""Rows of people that the terminal shows; the files have all."""
 
 
 def from_server(
@@ -108,7 +106,7 @@ def from_server(
     elif as_json:
         print_json(made.found)
     else:
-        _show(made.found, files)
+        show_sides(made.found, files)
     if not whole:
         raise CliError("interrupted: the report is of what was run until then", Exit.INTERRUPTED)
 
@@ -243,38 +241,6 @@ def _report(reruns: Reruns, whole: bool, out: Path | None, span: _Span, *, force
     if out is not None:
         ready_folder(out, force)
     return made, report.write(made, out, span.title) if out is not None else []
-
-
-def _show(found: dict[str, Any], files: Sequence[Path]) -> None:
-    from rich.text import Text
-
-    from tenure.cli import render
-    from tenure.reports.sides_files import about, heading, tables_of
-
-    output = render.output()
-    output.print(Text(about(found)))
-    for label, said in found["said"].items():
-        output.print()
-        output.print(Text(heading(found, label), style="bold"))
-        for line in said:
-            output.print(Text(f"- {line}"), soft_wrap=True)
-    for made in tables_of(found):
-        if made.title == "Work":
-            continue
-        table = render.table(*made.head, right=made.head[1:])
-        rows = made.rows[:_PEOPLE] if made.title == "People" else made.rows
-        for row in rows:
-            table.add_row(*map(Text, row))
-        output.print()
-        output.print(Text(made.title, style="bold"))
-        output.print(table)
-        if len(rows) < len(made.rows):
-            output.print(f"and {len(made.rows) - len(rows)} more: see --json or --out")
-    output.print()
-    for line in found["notes"]:
-        output.print(Text(f"- {line}"), soft_wrap=True)
-    for path in files:
-        output.print(Text(f"wrote {path}"), soft_wrap=True)
 
 
 class _Progress:

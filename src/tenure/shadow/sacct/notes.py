@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tenure import units
@@ -17,6 +17,8 @@ from tenure.sim.traces.options import Rule
 from tenure.sim.traces.records import Reading
 
 _NAMED = 6
+_LISTED = 12
+"""Things that are not carried over and told one by one."""
 _MUCH = 0.02
 
 
@@ -114,8 +116,15 @@ def _budgets(report: Report) -> Iterator[str]:
             f"{many(len(free) - without, 'job')} of {', '.join(report.chosen.unallocated)} run on what is left "
             "over, as unallocated jobs."
         )
-    if dropped := len(report.record.site["notes"]):
-        yield f"{many(dropped, 'thing')} of the site could not be carried over: see not_carried_over in sides.json."
+    yield from _not_carried(report.record.site["notes"])
+
+
+def _not_carried(dropped: Sequence[str]) -> Iterator[str]:
+    """What of the site does not count here."""
+    for one in dropped[:_LISTED]:
+        yield f"Not carried over from Slurm as it is there: {one.rstrip('.')}."
+    if more := dropped[_LISTED:]:
+        yield f"Nor are {many(len(more), 'further thing')}: not_carried_over in sides.json has them all."
 
 
 def _strangers(report: Report) -> str:

@@ -47,9 +47,9 @@ def _seconds(ascending: list[int], percent: int) -> int | None:
 
 def said(found: dict[str, Any]) -> str:
     if not found["jobs"]:
-        return "How well the model tells the truth nobody can say: no job had to wait."
+        return "How well the model tells the truth nobody can say: no job began in this time, or waited."
     if not found["starts"]:
-        return "How well the model tells the truth nobody can say: no job that waited ever started."
+        return "How well the model tells the truth nobody can say: no job ever started."
     some, off = found["one_sided"], ""
     only = f", and {some:,} {'starts' if some == 1 else 'start'} in one of the two only" if some else ""
     if found["off_p50_s"] is not None:

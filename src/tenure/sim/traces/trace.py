@@ -162,6 +162,11 @@ def _alike(sources: Iterator[Source], format: str, reading: Reading) -> Iterator
             reading.skipped_files.append(source.name)
 
 
+def format_of(source: Source) -> str | None:
+    """The format that a source has by its first lines, which are still to be read; None when it is none known."""
+    return _detected(source)[0]
+
+
 def _detected(source: Source) -> tuple[str | None, str]:
     """The format, or None, and the first line that says something."""
     lines = [line.strip() for line in source.head() if line.strip()]
