@@ -107,12 +107,14 @@ def test_every_node_of_the_tree_has_its_figures() -> None:
     assert row(budgets, "budget", "lab/b")["figures"] == {
         "as it was": {
             "jobs": 2, "finished": 1, "charged_gpu_hours": 32.0, "unallocated_gpu_hours": 0.0, "lost_gpu_hours": 0.0,
-            "net_gpu_hours": 32.0, "evictions": 0, "evictions_of_charged": 0, "compared": 2, "p50_s": 6 * 3600, "p90_s": 9 * 3600,
+            "net_gpu_hours": 32.0, "evictions": 0, "evictions_of_charged": 0, "compared": 2, "p50_s": 6 * 3600,
+            "p90_s": 9 * 3600,
             "never_started": 1, "owed_gpu_hours": 40.0, "m1": 0.8,
         },
         "Tenure": {
             "jobs": 2, "finished": 2, "charged_gpu_hours": 40.0, "unallocated_gpu_hours": 0.0, "lost_gpu_hours": 0.0,
-            "net_gpu_hours": 40.0, "evictions": 0, "evictions_of_charged": 0, "compared": 2, "p50_s": 0, "p90_s": 7 * 3600,
+            "net_gpu_hours": 40.0, "evictions": 0, "evictions_of_charged": 0, "compared": 2, "p50_s": 0,
+            "p90_s": 7 * 3600,
             "never_started": 0, "owed_gpu_hours": 40.0, "m1": 1.0,
         },
     }  # fmt: skip

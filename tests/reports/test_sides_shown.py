@@ -25,7 +25,7 @@ from tenure.reports.sides_words import sentences
 
 
 def hit_often() -> Run:
-    """Ann's charged job is evicted three times, Eve's unallocated ones twice and once, and each loses an hour a time."""
+    """Ann's charged job is evicted three times, Eve's unallocated ones twice and once; each time an hour is lost."""
     ann = job(1, "ann@lab/a", started=0)
     eves = [job(number, "eve@lab/b", started=0, funded=False) for number in (2, 3)]
     run = made([ann, *eves], [])

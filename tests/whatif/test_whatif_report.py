@@ -56,9 +56,9 @@ def test_starts_and_gpu_time_are_compared_by_hand() -> None:
     assert found.rerun == {"lab/a": 4 * GPU * HOUR, "lab/b": 4 * GPU * HOUR}
     assert found.off == 2 * GPU * HOUR and found.worst == ("lab/b", -2 * GPU * HOUR) and not found.close
     assert found.line() == (
-        "Run again as it is, 67 % of 3 jobs start within 5 min of when they really did, and 20.0 % of the GPU time is in "
-        "another budget than it was (lab/b: -2.0 GPU-hours). That is not close: take what follows as a hint and not as "
-        "a figure."
+        "Run again as it is, 67 % of 3 jobs start within 5 min of when they really did, and 20.0 % of the GPU time is "
+        "in another budget than it was (lab/b: -2.0 GPU-hours). That is not close: take what follows as a hint and not "
+        "as a figure."
     )
 
 
