@@ -90,7 +90,7 @@ def _text(name: str, path: Path | None) -> str | None:
     try:
         return path.read_text("utf-8", "replace")
     except OSError as error:
-        raise CliError(f"{name} = {path}: {error.strerror}") from error
+        raise CliError(f"{name} = {path}: cannot be read: {error.strerror}") from error
 
 
 @takes(SiteOptions)
@@ -116,7 +116,7 @@ def from_sacct(
         str,
         typer.Option(
             metavar="NAME[,NAME...]",
-            help="Under which policies, beside as it was and a model of Slurm.",
+            help="Under which policies, or all, beside as it was and a model of Slurm.",
             autocompletion=completion.policies,
         ),
     ] = "budgets",
