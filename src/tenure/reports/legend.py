@@ -6,7 +6,8 @@ LEGEND: tuple[tuple[str, str], ...] = (
     ("Funded", "jobs that somebody pays for: their min_runtime is above 0. The others are unfunded."),
     (
         "Debug, mid-size, large",
-        "funded jobs of at most 8 GPUs and 15 min of min_runtime; of 128 GPUs and more; mid-size are those between.",
+        "debug are funded jobs of at most 8 GPUs and 15 min of min_runtime, large those of 128 GPUs and more, mid-size "
+        "all other funded ones.",
     ),
     (
         "Owed",

@@ -284,12 +284,16 @@ def _run(
     from tenure.sim.settings import SettingError, parse_assignment
 
     tasks: dict[str, TaskID] = {}
+    over: list[str] = []
 
     def moved(label: str, part: float) -> None:
         bars.update(tasks[label], completed=part)
 
     def done(side: Side) -> None:
         moved(side.label, 1.0)
+        over.append(side.label)
+        if not bars.console.is_terminal:
+            bars.console.print(f"{len(over)} of {len(tasks)}: {side.label}", markup=False, soft_wrap=True)
         if out is not None:
             run.write_tables(side, out)
 
