@@ -19,6 +19,7 @@ from tenure.cli.simulation import completion
 from tenure.cli.simulation.folders import check_folder, ready_folder
 from tenure.cli.simulation.options import RunOptions, days_ms
 from tenure.cli.simulation.running import timed
+from tenure.policies import NAMES
 from tenure.sim.months import month_of
 from tenure.sim.traces import READERS
 
@@ -354,13 +355,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_policies_are_listed() -> None:
-    assert list(json.loads(simulate("policies", "--json").stdout)) == [
-        "budgets",
-        "priority",
-        "fifo",
-        "backfill",
-        "slurm",
-    ]
+    assert list(json.loads(simulate("policies", "--json").stdout)) == list(NAMES)
     assert "EASY" in simulate("policies").stdout
 
 

@@ -62,7 +62,10 @@ def test_both_spellings_say_the_same_and_packed_files_are_read(given: list[str],
     packed = tmp_path / "report.txt.gz"
     packed.write_bytes(gzip.compress(FILES["report.txt"].encode()))
     words = ["--gpus", "16", "--policy", "fifo", "--json"]
-    plain = json.loads(simulate("from-sacct", given[0], *words).stdout)
+    done = simulate("from-sacct", given[0], *words)
+    plain = json.loads(done.stdout)
+    over = [line for line in done.stderr.splitlines() if " of 3: " in line]
+    assert over == ["1 of 3: as it was", "2 of 3: fifo", "3 of 3: model of Slurm"]
     other = json.loads(simulate(f"--from-sacct={packed}", *words).stdout)
     assert plain["sides"] == ["as it was", "fifo", "model of Slurm"]
     assert plain["all"] == other["all"]
@@ -88,7 +91,7 @@ def test_what_is_left_out_is_said(given: list[str], tmp_path: Path) -> None:
         (["--rule", "8,1h,15m,maybe"], "write GPUS,RUNTIME,MIN_RUNTIME,yes|no"),
         (["--rule", "8,1h,15m,yes"], "the last one must match every job; add one like -,-,2h,yes"),
         (["--warmup", "9d"], "the report is shorter than that"),
-        (["--associations", "/nowhere"], "associations = /nowhere: No such file"),
+        (["--associations", "/nowhere"], "associations = /nowhere: cannot be read: No such file"),
         (["--set", "half_life=7d"], "half_life: it changes nothing under budgets"),
         (["--set", "lookback=7d,8d"], "set lookback = 7d,8d: one value"),
         (["--partition", "cpu"], "Slurm has no such partition; there are: gpu, short"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,27 @@ def test_files_of_a_comparison(tmp_path: Path) -> None:
     write_comparison(runs, tmp_path / "again", png=False)
     for name in ("comparison.json", "comparison.md", "comparison.html"):
         assert (tmp_path / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+
+
+@pytest.mark.parametrize("variants", [3, 12])
+def test_the_table_and_the_charts_come_before_the_words_and_many_words_are_folded(
+    tmp_path: Path, variants: int
+) -> None:
+    runs = [fake_run(seed=1, hosts=1, policy=f"p{i:02}", jobs=20, days=2) for i in range(variants)]
+    write_comparison(runs, tmp_path, png=False)
+    page = re.sub(r"<script.*?</script>", "", (tmp_path / "comparison.html").read_text(), flags=re.DOTALL)
+    text = (tmp_path / "comparison.md").read_text()
+    table, legend = page.index("Side by side"), page.index("What the figures mean")
+    charts = [match.start() for match in re.finditer(r'<div class="chart"', page)]
+    pairs = [match.start() for match in re.finditer(r'<details class="pair"', page)]
+    assert len(charts) == 3 and len(pairs) == variants - 1
+    assert table < legend < charts[0] and charts[-1] < pairs[0]
+    assert page.index("p01 against p00") > pairs[0]
+    assert len(re.findall(r'<details class="pair" open>', page)) == (variants - 1 if variants == 3 else 0)
+    assert page.count("<details") == page.count("</details>")
+    assert text.index("## Side by side") < text.index("## What the figures mean") < text.index("## p01 against p00")
+    for word in ("M1", "M3, water-filled", "Impact", "Fragmentation", "Availability"):
+        assert f"<dt>{word}</dt>" in page and f"- **{word}**: " in text
 
 
 def test_markdown_is_a_table_whatever_a_policy_is_called() -> None:

@@ -20,7 +20,7 @@ from tenure.policies.yarn import Yarn
 
 _POLICIES = (
     *(Budgets, PriorityCaps, Fifo, Backfill, Slurm, SlurmPreempt),
-    *(Quotas, Drf, DrfTree, Hadoop, Yarn, Kai),
+    *(Quotas, Drf, DrfTree, Yarn, Hadoop, Kai),
 )
 _MAKERS: dict[str, Callable[..., Policy]] = {policy.name: policy for policy in _POLICIES}
 NAMES = tuple(_MAKERS)

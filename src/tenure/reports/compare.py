@@ -13,12 +13,15 @@ from tenure.reports.catalogue import SECTIONS, Figure
 from tenure.reports.charts.comparison import comparison_pictures
 from tenure.reports.differences import DIGITS, FIGURES, Comparison, Finding, compare, rule, sentences, spread
 from tenure.reports.html import comparison_page, write_pngs
+from tenure.reports.legend import LEGEND
 from tenure.reports.markdown import plain
 from tenure.reports.metrics import Summary
 from tenure.reports.records import Run
 from tenure.reports.tables import write_json
 
 JSON_FILE, MARKDOWN_FILE, PAGE_FILE = "comparison.json", "comparison.md", "comparison.html"
+OPEN_PAIRS = 3
+"""More pairs of variants than this are folded on the page: the table and the charts say more at a glance."""
 
 
 def write_comparison(runs: Iterable[Summary | Run], folder: Path, png: bool = True) -> Summary:
@@ -41,6 +44,8 @@ def write_comparison(runs: Iterable[Summary | Run], folder: Path, png: bool = Tr
         pairs=[{"heading": f"{v} against {b}", "said": sentences(comparison, b, v)} for b, v in comparison.pairs()],
         labels=[variant.label for variant in comparison.variants],
         sections=rows(comparison),
+        legend=LEGEND,
+        open_pairs=OPEN_PAIRS,
     )
     (folder / PAGE_FILE).write_text(page, "utf-8")
     if png:
@@ -72,20 +77,22 @@ def rows(comparison: Comparison) -> dict[str, list[list[str]]]:
 
 
 def markdown(comparison: Comparison) -> str:
-    """The same as the web page, but for the charts."""
+    """The same as the web page, in the same order, but for the charts."""
     lines = ["# Comparison", "", plain(about(comparison)), "", rule(comparison.seeds, varies=comparison.varies), ""]
     lines += [f"> {plain(warning)}\n" for warning in comparison.warnings]
-    for base, variant in comparison.pairs():
-        lines += [f"## {plain(variant)} against {plain(base)}", ""]
-        for name, said in sentences(comparison, base, variant).items():
-            lines += [f"**{name.capitalize()}**", "", *(f"- {plain(line)}" for line in said), ""]
     lines += ["## Side by side", "", "The median over seeds, and the range in brackets.", ""]
     labels = [plain(variant.label) for variant in comparison.variants]
     lines += ["| | " + " | ".join(labels) + " |", "|---|" + "---|" * len(labels)]
     for section, found in rows(comparison).items():
         lines.append(f"| **{section}** |" + " |" * len(labels))
         lines += ["| " + " | ".join(plain(text) for text in row) + " |" for row in found]
-    return "\n".join(lines) + "\n"
+    lines += ["", "## What the figures mean", ""]
+    lines += [f"- **{plain(word)}**: {plain(meaning)}" for word, meaning in LEGEND] + [""]
+    for base, variant in comparison.pairs():
+        lines += [f"## {plain(variant)} against {plain(base)}", ""]
+        for name, said in sentences(comparison, base, variant).items():
+            lines += [f"**{name.capitalize()}**", "", *(f"- {plain(line)}" for line in said), ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def as_json(comparison: Comparison) -> Summary:

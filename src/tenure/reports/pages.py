@@ -19,6 +19,10 @@ table { border-collapse: collapse; font-size: 13px; } .wide { overflow-x: auto; 
 th, td { text-align: right; padding: .25em .7em; border-bottom: 1px solid #E8E8E8; vertical-align: top;
   font-variant-numeric: tabular-nums; }
 .wide td { white-space: nowrap; }
+.named th:first-child, .named td:first-child { position: sticky; left: 0; background: #FFF; }
+.legend { font-size: 13px; display: grid; grid-template-columns: max-content 1fr; gap: .2em 1em; }
+.legend dt { font-weight: 600; } .legend dd { margin: 0; }
+.pair { margin: .6em 0; } .pair > details { margin-left: 1.2em; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; } th { font-weight: 600; color: #444; }
 .chart { overflow-x: auto; margin: .5em 0 2.5em; } .better { color: #00664B; } .worse { color: #A34600; }
 @media print { body { max-width: none; } h2 { break-after: avoid; } }
@@ -116,18 +120,9 @@ COMPARISON = """{% extends "base" %}
 {% for warning in warnings %}
 <p class="note">{{ warning }}</p>
 {% endfor %}
-{% for pair in pairs %}
-<h2>{{ pair.heading }}</h2>
-{% for name, lines in pair.said.items() %}
-<details {{ "open" if name in ("better", "worse", "different") or pair.said | length == 1 }}>
-<summary class="{{ name }}">{{ name | capitalize }} ({{ lines | length }})</summary>
-<ul>{% for line in lines %}<li>{{ line }}</li>{% endfor %}</ul>
-</details>
-{% endfor %}
-{% endfor %}
 <h2>Side by side</h2>
 <p class="quiet">The median over seeds, and the range in brackets.</p>
-<div class="wide"><table>
+<div class="wide named"><table>
 <tr><th></th>{% for label in labels %}<th>{{ label }}</th>{% endfor %}</tr>
 {% for section, rows in sections.items() %}
 <tr><th>{{ section }}</th>{% for label in labels %}<th></th>{% endfor %}</tr>
@@ -136,6 +131,31 @@ COMPARISON = """{% extends "base" %}
 {% endfor %}
 {% endfor %}
 </table></div>
+<h2>What the figures mean</h2>
+<dl class="legend">
+{% for word, meaning in legend %}
+<dt>{{ word }}</dt><dd>{{ meaning }}</dd>
+{% endfor %}
+</dl>
+{% endblock %}
+{% block after %}
+{% if pairs %}
+<h2>What differs</h2>
+{% endif %}
+{% for pair in pairs %}
+<details class="pair" {{ "open" if pairs | length <= open_pairs }}>
+<summary><b>{{ pair.heading }}</b>
+<span class="quiet">{% for name, lines in pair.said.items() %}
+{{ lines | length }} {{ name.partition(":")[0] }}{{ ", " if not loop.last }}
+{% endfor %}</span></summary>
+{% for name, lines in pair.said.items() %}
+<details {{ "open" if name in ("better", "worse", "different") or pair.said | length == 1 }}>
+<summary class="{{ name }}">{{ name | capitalize }} ({{ lines | length }})</summary>
+<ul>{% for line in lines %}<li>{{ line }}</li>{% endfor %}</ul>
+</details>
+{% endfor %}
+</details>
+{% endfor %}
 {% endblock %}
 """
 

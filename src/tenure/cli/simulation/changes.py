@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tenure.cli.errors import CliError
+from tenure.cli.simulation import named
 
 if TYPE_CHECKING:
     from tenure.config import Config
@@ -68,12 +69,7 @@ class Changes:
         return found
 
     def _policies(self) -> list[str]:
-        from tenure.policies import NAMES
-
-        names = list(dict.fromkeys(name.strip() for text in self.policies for name in text.split(",") if name.strip()))
-        for name in names:
-            if name not in NAMES:
-                raise CliError(f"policy = {name}: there are {', '.join(NAMES)}")
+        names = named.policies(self.policies)
         if names == ["budgets"] and not (self.file or self.tree or self.settings):
             raise CliError("policy = budgets: that is what the server runs; change something of it, or name another")
         return names or ["budgets"]
@@ -134,8 +130,13 @@ def _with_budgets(config: Path, tree: Path) -> Config:
     """The server's file with another file of budgets."""
     from tenure.config import Names, parse
 
+    return parse(_text("config", config), _text("budgets", tree), Names(config.name, tree.name))
+
+
+def _text(name: str, path: Path) -> str:
     try:
-        texts = [path.read_text("utf-8") for path in (config, tree)]
-    except (OSError, UnicodeDecodeError) as error:
-        raise CliError(f"budgets = {tree}: {error}") from error
-    return parse(texts[0], texts[1], Names(config.name, tree.name))
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise CliError(f"{name} = {path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise CliError(f"{name} = {path}: cannot be read: save it as UTF-8") from error

@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 
 _PER_HOST = 8
 _DEFAULT_GPUS = "256"
-_DAYS, _PEOPLE = 30.0, 150
+_DAYS, _PEOPLE, _FOR_GPUS = 30.0, 150, 256
+_PEOPLE_HELP = (
+    f"Researchers, in 15 budgets of 4 programs; as many whatever --gpus says, which suits {_FOR_GPUS}: on 64 it is 4 "
+    "times as crowded."
+)
 
 app = typer.Typer(
     cls=SimulateGroup,
@@ -61,9 +65,7 @@ def month(
             metavar="NAME", help="published or saturated: how much people ask for.", autocompletion=completion.mixes
         ),
     ] = "published",
-    people: Annotated[
-        int, typer.Option(metavar="N", help="Researchers, in 15 budgets of 4 programs.", min=1)
-    ] = _PEOPLE,
+    people: Annotated[int, typer.Option(metavar="N", help=_PEOPLE_HELP, min=1)] = _PEOPLE,
     behave: Annotated[
         str | None,
         typer.Option(
@@ -124,7 +126,19 @@ def _months(
             base = replace(base, settings=(("gpus", str(size)),), varied=("gpus",))
         more = behaving.told() if behaving is not None else []
         one = timed(options, base, days_ms(days)).told([*told, *more, *options.told()])
+        one = replace(one, notes=(*one.notes, *_crowd(people, size + sum(others.values()))))
         yield from options.setups(partial(_played, one, behaving))
+
+
+def _crowd(people: int, gpus: int) -> list[str]:
+    """A note when nobody chose how many people there are, and the cluster is not of the size that they suit."""
+    if people != _PEOPLE or gpus == _FOR_GPUS:
+        return []
+    times, alike = _FOR_GPUS / gpus, max(15, round(_PEOPLE * gpus / _FOR_GPUS))
+    return [
+        f"{people} people on {gpus} GPUs: {times:.2g} times as many for each GPU as on {_FOR_GPUS}; "
+        f"--people {alike} {'is the fewest' if alike == 15 else 'makes it as crowded as there'}"
+    ]
 
 
 def _played(base: Setup, behaving: Behaving | None, seed: int) -> Setup:
@@ -213,5 +227,6 @@ def policies(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] =
     if as_json:
         print_json(dict(DESCRIPTIONS))
         return
+    longest = max(map(len, DESCRIPTIONS))
     for name, description in DESCRIPTIONS.items():
-        print(f"{name:12} {description}")
+        print(f"{name:{longest}}  {description}")

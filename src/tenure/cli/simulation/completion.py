@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tenure.cli.simulation.named import ALL
+
 
 def _last(known: Iterable[str], incomplete: str) -> list[str]:
     """Endings of a comma-separated list, whose last word is not finished."""
@@ -14,7 +16,7 @@ def _last(known: Iterable[str], incomplete: str) -> list[str]:
 def policies(incomplete: str) -> list[str]:
     from tenure.policies import NAMES
 
-    return _last(NAMES, incomplete)
+    return _last((*NAMES, ALL), incomplete)
 
 
 def mixes(incomplete: str) -> list[str]:

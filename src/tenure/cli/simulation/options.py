@@ -13,7 +13,7 @@ import typer
 
 from tenure import units
 from tenure.cli.errors import CliError
-from tenure.cli.simulation import completion
+from tenure.cli.simulation import completion, named
 from tenure.cli.simulation.drawing import draw
 from tenure.cli.simulation.folders import check_folder, ready_folder
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tenure.sim.runner import Order
     from tenure.sim.setup import Setup
 
-_POLICIES_HELP = "Policies to compare, like budgets,priority; `tenure simulate policies` lists them."
+_POLICIES_HELP = "Policies to compare, like budgets,priority, or all; `tenure simulate policies` lists them."
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,7 @@ class RunOptions:
     def policies(self) -> list[str]:
         from tenure.policies import NAMES
 
-        names = list(dict.fromkeys(name.strip() for name in self.policy.split(",") if name.strip()))
-        for name in names:
-            if name not in NAMES:
-                raise CliError(f"policy = {name}: there are {', '.join(NAMES)}")
+        names = named.policies([self.policy])
         if not names:
             raise CliError(f"policy = (none): there are {', '.join(NAMES)}")
         return names

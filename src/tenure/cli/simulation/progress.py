@@ -46,8 +46,18 @@ class _Bars:
             self.progress.remove_task(self.tasks.pop(number))
 
 
+def _line(count: int, total: int, label: str, summary: dict[str, Any]) -> str:
+    """What a log of this command has of a run: ``3 of 24: drf-seed1, 42 s``."""
+    from tenure.reports.catalogue import wait
+
+    broken = "" if summary["complete"] else ", broken off"
+    return f"{count} of {total}: {label}, {wait(summary['wall_s'])}{broken}"
+
+
 def run_orders(orders: Sequence[Order], processes: int, out: Path | None) -> tuple[list[dict[str, Any]], bool]:
-    """Run them with bars on stderr. ``out`` gets ``summary.json``, anew whenever a run is over.
+    """Run them with bars on stderr, or a line for each that is over if that is no terminal.
+
+    ``out`` gets ``summary.json``, anew whenever a run is over.
 
     Returns the summaries of what was done, and whether that is all: False after Ctrl-C.
     """
@@ -61,6 +71,12 @@ def run_orders(orders: Sequence[Order], processes: int, out: Path | None) -> tup
         def done(number: int, summary: dict[str, Any]) -> None:
             summaries[number] = summary
             bars.done(number)
+            if not progress.console.is_terminal:
+                progress.console.print(
+                    _line(len(summaries), len(orders), orders[number].setup.label, summary),
+                    markup=False,
+                    soft_wrap=True,
+                )
             if out is not None:
                 write_summaries(out, [summaries[i] for i in sorted(summaries)])
 

@@ -91,7 +91,7 @@ def _text(name: str, path: Path | None) -> str | None:
     try:
         return path.read_text("utf-8", "replace")
     except OSError as error:
-        raise CliError(f"{name} = {path}: {error.strerror}") from error
+        raise CliError(f"{name} = {path}: cannot be read: {error.strerror}") from error
 
 
 @takes(SiteOptions)
@@ -117,7 +117,7 @@ def from_sacct(
         str,
         typer.Option(
             metavar="NAME[,NAME...]",
-            help="Under which policies, beside as it was and a model of Slurm.",
+            help="Under which policies, or all, beside as it was and a model of Slurm.",
             autocompletion=completion.policies,
         ),
     ] = "budgets",
@@ -300,12 +300,16 @@ def _run(
     from tenure.sim.settings import SettingError, parse_assignment
 
     tasks: dict[str, TaskID] = {}
+    over: list[str] = []
 
     def moved(label: str, part: float) -> None:
         bars.update(tasks[label], completed=part)
 
     def done(side: Side) -> None:
         moved(side.label, 1.0)
+        over.append(side.label)
+        if not bars.console.is_terminal:
+            bars.console.print(f"{len(over)} of {len(tasks)}: {side.label}", markup=False, soft_wrap=True)
         if out is not None:
             run.write_tables(side, out)
 

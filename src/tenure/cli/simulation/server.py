@@ -64,7 +64,7 @@ def from_server(
         list[str] | None,
         typer.Option(
             metavar="NAME[,NAME...]",
-            help="Other policies; `tenure simulate policies` lists them.",
+            help="Other policies, or all; `tenure simulate policies` lists them.",
             autocompletion=completion.policies,
             show_default=False,
         ),

@@ -7,7 +7,9 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tenure import units
 from tenure.cli import render
@@ -15,6 +17,7 @@ from tenure.cli.context import print_json
 from tenure.cli.errors import CliError
 
 Summary = dict[str, Any]
+Groups = dict[str, list[Summary]]
 Show = Callable[[float], str]
 
 
@@ -60,6 +63,21 @@ ROWS: tuple[tuple[str, str, Show], ...] = (
 )
 
 
+SHORT: tuple[tuple[str, str, Show], ...] = (
+    ("delivered\nof owed", "m1_delivered", _percent),
+    ("worst\nbudget", "m1_worst", _percent),
+    ("mid-size\nwait p90", "mid_wait_p90_s", _time),
+    ("debug\nwait p90", "debug_wait_p90_s", _time),
+    ("occupancy", "occupancy", _percent),
+    ("evictions\nper job", "evictions_per_charged_job", _decimal),
+    ("lost", "lost_share", _percent),
+    ("M3", "m3_delivered", _percent),
+    ("unal-\nlocated", "unallocated_share", _percent),
+    ("128 GPUs\nwait p90", "large_wait_p90_s", _time),
+)
+"""What is shown of many variants, the most telling first."""
+
+
 def group_of(summary: Summary) -> str:
     """Policy and settings, without the seed."""
     settings = " ".join(f"{name}={value}" for name, value in summary.get("settings", {}).items())
@@ -67,18 +85,25 @@ def group_of(summary: Summary) -> str:
 
 
 def show(summaries: Sequence[Summary], out: Path | None, said: Collection[str] = ()) -> None:
-    """The table on stdout, and where the rest is. ``said``: notes that were told before."""
-    groups: dict[str, list[Summary]] = {}
+    """The table on stdout, and where the rest is. ``said``: notes that were told before.
+
+    A column for each group, or, if these are too many for the terminal, a row for each with what matters most.
+    """
+    groups: Groups = {}
     for summary in summaries:
         groups.setdefault(group_of(summary), []).append(summary)
     seeds = max((len(group) for group in groups.values()), default=0)
-    table = Table(box=None, title_justify="left", pad_edge=False)
-    table.add_column(f"median of {seeds} seeds [range]" if seeds > 1 else "")
-    for name in groups:
-        table.add_column(name, justify="right")
-    for title, key, how in ROWS:
-        table.add_row(title, *(_cell([summary.get(key) for summary in group], how) for group in groups.values()))
-    render.output().print(table)
+    console = render.output()
+    table = _columns(groups, seeds)
+    if _width(table, console) <= console.width:
+        console.print(table)
+    else:
+        shown = _turned(groups, console)
+        console.print(shown)
+        page = None if out is None else out / "comparison.html"
+        where = f"--json, and {page}" if page is not None and page.exists() else "--json"
+        more = "; medians of the seeds" if seeds > 1 else ""
+        console.print(f"{len(shown.columns) - 1} of {len(ROWS)} figures{more}; all are in {where}", markup=False)
     for line in learnt(summaries):
         render.output().print(line, markup=False)
     notes = dict.fromkeys(note for summary in summaries for note in summary.get("notes", ()))
@@ -86,6 +111,37 @@ def show(summaries: Sequence[Summary], out: Path | None, said: Collection[str] =
         render.output().print(f"note: {note}", markup=False)
     if out is not None:
         render.output().print(f"tables, reports and pictures are in {out}", markup=False)
+
+
+def _columns(groups: Groups, seeds: int) -> Table:
+    """A row for each figure, a column for each group."""
+    table = Table(box=None, title_justify="left", pad_edge=False)
+    table.add_column(f"median of {seeds} seeds [range]" if seeds > 1 else "")
+    for name in groups:
+        table.add_column(Text(name), justify="right")
+    for title, key, how in ROWS:
+        table.add_row(title, *(Text(_cell([s.get(key) for s in group], how)) for group in groups.values()))
+    return table
+
+
+def _turned(groups: Groups, console: Console) -> Table:
+    """A row for each group, with as many of the figures that matter most as fit, two at least."""
+    for count in range(len(SHORT), 1, -1):
+        table = Table(box=None, pad_edge=False)
+        table.add_column("", overflow="fold")
+        for title, _, _ in SHORT[:count]:
+            table.add_column(title, justify="right", vertical="bottom", no_wrap=True)
+        for name, group in groups.items():
+            values = [([s[key] for s in group if s.get(key) is not None], how) for _, key, how in SHORT[:count]]
+            table.add_row(Text(name), *(how(statistics.median(known)) if known else "-" for known, how in values))
+        if _width(table, console) <= console.width:
+            break
+    return table
+
+
+def _width(table: Table, console: Console) -> int:
+    """Cells that a table takes when nothing of it is folded."""
+    return console.measure(table, options=console.options.update(max_width=10_000)).maximum
 
 
 def learnt(summaries: Sequence[Summary]) -> list[str]:
