@@ -205,7 +205,7 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where it comes from, and what became of each row: ``rows`` = ``kept`` + left out + bad. ``complete``: False where
-    reading was broken off. ``cut``: the window that was asked for, as written. ``skipped_files``: of another kind, by name.
+    reading was broken off. ``cut``: the window that was asked for, as written. ``skipped_files``: of another kind.
     """
 
     name: str
