@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 from tenure.cli.trace.screen import bar, spark
 from tenure.cli.trace.screen import days as span_in_days
+from tenure.sim.traces import READERS
 
 HANGS = 240
 HEADER = "JobID|User|Account|State|Submit|Start|End|Elapsed|Timelimit|ReqTRES\n"
@@ -53,7 +55,8 @@ def test_what_the_screen_says(report: Path) -> None:
     for text in (
         "report.txt (sacct): 4 rows, 2 jobs",
         "2 days; submitted from 2026-01-05T08:00:00Z to 2026-01-06T08:00:00Z",
-        "asks for 0.2 GPUs on average, 9 GPU-hours; 0.02 x the 8 GPUs; 1 x 8 GPUs; 2.5 x 8 GPUs",
+        "asks for 0.2 GPUs on average, 9 GPU-hours; 0.02 x what the 8 GPUs can do",
+        "in whole hosts of 8, that is about what 8 GPUs can do, and 2.5 times what 8 GPUs can do",
         "of the GPU time     2   1h   1h   1h   1h       1h",
         "5 to 8  50.0 %  ███████████               88.9 %  ███████████████████▌",
         "1 person\n1 team\n",
@@ -106,6 +109,38 @@ def test_a_file_that_is_not_there_or_no_trace(tmp_path: Path) -> None:
         assert said in done.stderr and "Traceback" not in done.stderr
     done = describe(tmp_path / "x.csv", "--out", tmp_path / "x.csv" / "below")
     assert done.returncode == 2 and "Not a directory" in done.stderr
+
+
+def test_what_formats_there_are_is_a_list(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("time;gpus\n")
+    said = describe(tmp_path / "x.csv").stderr.splitlines()
+    assert said[0].endswith("not in any format known: x.csv starts with 'time;gpus'. Known are:")
+    assert [line.split()[0] for line in said[1:]] == sorted(READERS) and all(line[:2] == "  " for line in said[1:])
+
+
+def test_a_requeued_job_and_files_of_the_same_name(tmp_path: Path) -> None:
+    again = row(1).replace("T08", "T11").replace("T09", "T12").replace("T10", "T13")
+    archive = tmp_path / "all.tar"
+    with tarfile.open(archive, "w") as tar:
+        for name, text in (("a/LICENSE", "Free"), ("b/LICENSE", "Free"), ("report.txt", HEADER + row(1) + again)):
+            (tmp_path / "file").write_text(text)
+            tar.add(tmp_path / "file", name)
+    done = describe(archive)
+    assert (done.returncode, done.stderr) == (0, "")
+    for text in (
+        "asks for 0.3 GPUs on average, 8 GPU-hours\n",
+        "not in this: 8.0 GPU-hours that earlier runs of 1 requeued or resized job held; of each, the last run",
+        "1h each",
+        "Files of another kind\nLICENSE (2 files)\n",
+    ):
+        assert text in done.stdout
+    assert json.loads(describe(archive, "--json").stdout)["files_of_another_kind"] == {"LICENSE": 2}
+
+
+def test_a_trace_that_knows_people_or_teams_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "itp.csv"
+    path.write_text("job_id,submission_time,duration,num_gpu\na,60,7200,8\n")
+    assert "1 person or team (the trace does not tell the two apart)\n" in describe(path).stdout
 
 
 def test_names_move_no_cursor(tmp_path: Path) -> None:

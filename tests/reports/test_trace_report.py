@@ -6,6 +6,8 @@ import json
 import random
 import re
 import shutil
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,27 @@ def test_only_what_a_trace_tells_is_drawn(tmp_path: Path) -> None:
     (page,) = write_report(bare(), tmp_path, png=False)
     text = page.read_text()
     assert "people or teams" in text and "wait, all" not in text and "weekend day" not in text
+
+
+def test_the_page_says_in_plain_words_what_is_not_in_the_demand(tmp_path: Path) -> None:
+    reading = Reading("report.txt", "sacct", skipped_files=Counter(LICENSE=2))
+    found = [replace(job, earlier=10 * HOUR) for job in jobs(2)]
+    (page,) = write_report(describe_jobs([*found, *jobs()], source_of(reading), True), tmp_path, png=False)
+    text = " ".join(page.read_text().split())
+    for words in (
+        "not in it: GPU-hours of earlier runs of 2 requeued or resized jobs</td><td>20.0",
+        "for a demand of 2.5 x their supply",
+        "jobs on a weekend day, over those on a working day",
+        "<h2>Files of another kind</h2> <table> <tr><td>LICENSE</td><td>2</td>",
+    ):
+        assert words in text
+
+
+def test_a_trace_of_a_day_is_no_block() -> None:
+    found = [TraceJob(str(hour), START + hour * HOUR, HOUR, hour + 1, "x", "y") for hour in range(24)]
+    demand = list(pictures(describe_jobs(found, source_of(Reading("x", "sacct")), True)))[2]
+    rows = demand.spec["datasets"]["rows"]
+    assert [row["gpus"] for row in rows] == [*range(1, 25), 0] and rows[13]["from"] == "2026-01-05 13:00"
 
 
 def test_the_supply_is_a_line_only_where_there_is_one() -> None:

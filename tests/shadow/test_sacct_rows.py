@@ -101,6 +101,16 @@ def test_gpus_are_those_given_else_those_asked_for() -> None:
     assert rows.reading.oddities == {"no GPUs were asked for, but some allocated: taken as asked for": 1}
 
 
+def test_slices_shards_and_numbers_of_gpus_that_are_none_are_told() -> None:
+    words = ("gres/gpu=8", "gres/gpu:1g.10gb=2", "gres/shard=4", "gres/gpu=lots")
+    lines = [row(str(n), started=H, ended=2 * H).replace("gres/gpu=8", word) for n, word in enumerate(words)]
+    seen, rows = read(*lines)
+    assert [job.gpus for job in seen] == [8, 2]
+    assert rows.reading.oddities == {"MIG slices counted as whole GPUs": 1}
+    assert rows.reading.left_out == {"on shards of GPUs (gres/shard), which are not counted": 1}
+    assert rows.reading.bad == {"GPUs in TRES are not a number": 1}
+
+
 def test_every_row_is_accounted_for() -> None:
     _, rows = read(
         row("7.batch", started=H), row("8", gpus=0), row("nonsense"), row("9", state="ODD"), "one|cell", row("10"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tenure.core.model import DAY, HOUR, MINUTE, SECOND, SHARE_ONE
 from tenure.reports.traces.data import as_data, duration_steps, size_steps, squeezed
-from tenure.reports.traces.records import Arrivals, Holder, Source, TraceFigures
+from tenure.reports.traces.records import Arrivals, Holder, Source, TraceFigures, earlier_told
 from tenure.sim.traces import (
     End,
     Gauge,
@@ -145,7 +145,7 @@ def test_hours_of_the_day_and_days_of_the_week() -> None:
     assert found.peak_to_trough == 1
     double = arrivals([monday + DAY * day + 14 * HOUR for day in range(7)] + week, dated=True)
     assert double.by_hour[14] == 14 and double.peak_to_trough == 2
-    assert [(at - monday) // DAY for at, _, _ in found.days] == list(range(7))
+    assert [(at - monday) // DAY for at, _, _ in found.steps][::24] == list(range(7))
     assert arrivals(week, dated=False).weekend is None
     assert arrivals([monday + hour * HOUR for hour in range(5 * 24)], dated=True).weekend is None
 
@@ -153,7 +153,32 @@ def test_hours_of_the_day_and_days_of_the_week() -> None:
 def test_steps_of_many_days() -> None:
     found = figures([replace(JOB, submitted=day * DAY) for day in (0, 1, 2, 3, 4)])
     assert squeezed(found, 3) == (2 * DAY, [(2, 16 * HOUR), (2, 16 * HOUR), (1, 8 * HOUR)])
-    assert squeezed(found, 99) == (DAY, [(1, 8 * HOUR)] * 5)
+    assert squeezed(found, 5) == (DAY, [(1, 8 * HOUR)] * 5)
+    assert squeezed(found, 99) == (2 * HOUR, [*([(1, 8 * HOUR), *[(0, 0)] * 11] * 5)])
+
+
+@pytest.mark.parametrize(("days", "hours"), [(1, 1), (3, 1), (7, 3), (14, 6), (15, 24), (100, 24)])
+def test_short_spans_are_shown_in_finer_steps(days: int, hours: int) -> None:
+    found = figures([replace(JOB, submitted=at) for at in (0, 90 * MINUTE, days * DAY - 1000)])
+    length, steps = squeezed(found, 800)
+    assert (length, len(steps)) == (hours * HOUR, days * 24 // hours)
+    assert [jobs for jobs, _ in steps if jobs] == ([1, 1, 1] if hours == 1 else [2, 1])
+    assert steps[-1] == (1, 8 * HOUR)
+
+
+def test_a_window_that_begins_within_an_hour_keeps_its_first_job_first() -> None:
+    jobs = [replace(JOB, submitted=at * MINUTE) for at in (95, 170)]
+    found = describe_jobs(jobs, SOURCE, False, None, (90 * MINUTE, 3 * HOUR))
+    assert squeezed(found, 60) == (HOUR, [(2, 16 * HOUR), (0, 0)])
+
+
+def test_what_earlier_runs_held_is_told_and_not_in_the_demand() -> None:
+    found = figures([JOB, replace(JOB, id="b", earlier=12 * HOUR), replace(JOB, id="c", earlier=HOUR)])
+    assert (found.supply.asked, found.earlier_jobs, found.earlier) == (24 * HOUR, 2, 13 * HOUR)
+    told = earlier_told(found.earlier_jobs, found.earlier)
+    assert told.startswith("not in this: 13.0 GPU-hours that earlier runs of 2 requeued or resized jobs held")
+    assert as_data(found)["demand"]["not_in_it"] == {"jobs_that_ran_before": 2, "gpu_hours_of_earlier_runs": 13}
+    assert earlier_told(0, 0) == ""
 
 
 def test_waits_and_limits_and_what_is_odd() -> None:
@@ -193,7 +218,7 @@ def test_a_file_and_its_account(tmp_path: Path) -> None:
     found = describe_file(path, gpus=8)
     assert found.source == Source(
         name="report.txt", format="sacct", complete=True, cut=None, rows=4, kept=2, outside=0,
-        left_out={"no GPUs": 1}, bad={"wrong number of fields": 1}, oddities={}, skipped_files=(),
+        left_out={"no GPUs": 1}, bad={"wrong number of fields": 1}, oddities={}, skipped_files={},
         examples=(
             "report.txt line 5: wrong number of fields: 2, not 10; is there a | in a job's name?: '4|broken'",
         ),

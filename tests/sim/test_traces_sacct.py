@@ -149,8 +149,24 @@ def test_the_last_run_of_a_requeued_job_counts_from_its_first_submission() -> No
         assert [(job.submitted, job.runtime, job.end) for job in jobs] == [
             (parse_time("2026-01-05T08:00:00Z"), 5 * HOUR, End.COMPLETED)
         ]
+        assert jobs[0].earlier == 8 * HOUR  # once, though it stands there twice
         again = "another run or record of the same job"
         assert reading.left_out[again] == len([line for line in lines if line != waiting]) - 1
+
+
+def test_the_same_run_in_two_reports_is_no_earlier_run() -> None:
+    running = row(State="RUNNING", End="Unknown", Elapsed="01:30:00")
+    for lines in ((running, row()), (row(), running)):
+        jobs, _ = read(*lines)
+        assert [(job.runtime, job.earlier) for job in jobs] == [(2 * HOUR, 0)]
+
+
+def test_earlier_runs_of_each_part_of_a_heterogeneous_job_add_up() -> None:
+    later = {"Submit": "2026-01-05T12:00:00", "Start": "2026-01-05T13:00:00"}
+    parts = [(f"200+{part}", ReqTRES) for part, ReqTRES in enumerate(("gres/gpu=8", "gres/gpu=1"))]
+    lines = [row(JobID=id, ReqTRES=tres, **when) for when in ({}, later) for id, tres in parts]
+    jobs, _ = read(*lines)
+    assert [(job.gpus, job.gpu_ms, job.earlier) for job in jobs] == [(9, 18 * HOUR, 18 * HOUR)]
 
 
 def test_the_same_id_of_another_user_is_another_job() -> None:
@@ -234,4 +250,32 @@ def test_bad_durations(text: str) -> None:
     ],
 )
 def test_gpus_of_trackable_resources(text: str, gpus: int) -> None:
-    assert slurm.gpus(text) == gpus
+    assert slurm.gpus(text).count == gpus
+
+
+@pytest.mark.parametrize("text", ["gres/gpu=lots", "cpu=4,gres/gpu:a100=,mem=1G", "gres/gpu", "gres/gpu=-1", "1001=x"])
+def test_a_number_of_gpus_that_is_none_makes_a_bad_row(text: str) -> None:
+    jobs, reading = read(row(JobID="1", ReqTRES=text), row(JobID="2", AllocTRES=text), row(JobID="3"))
+    assert [job.id for job in jobs] == ["3"]
+    assert reading.bad == {"GPUs in TRES are not a number": 2} and not reading.left_out
+    assert f"not a number: {text.split(',')[-2 if ',' in text else 0]}" in reading.examples[0].why
+
+
+@pytest.mark.parametrize("kind", ["1g.10gb", "a100_3g.20gb", "nvidia_h100_1g.12gb+me", "MIG-7G.80GB"])
+def test_slices_of_gpus_are_counted_as_whole_ones_and_told(kind: str) -> None:
+    asked = row(JobID="1", ReqTRES="gres/gpu=2", AllocTRES=f"gres/gpu=2,gres/gpu:{kind}=2")
+    jobs, reading = read(asked, row(JobID="2", ReqTRES=f"gres/gpu:{kind}=3"), row(JobID="3"))
+    assert [job.gpus for job in jobs] == [2, 3, 8]
+    assert reading.oddities == {"MIG slices counted as whole GPUs": 2}
+
+
+def test_jobs_on_shards_are_not_among_those_without_gpus() -> None:
+    jobs, reading = read(
+        row(JobID="1", ReqTRES="cpu=1,gres/shard=4", AllocTRES="cpu=1,gres/shard:a100=4,gres/shard=4"),
+        row(JobID="2", ReqTRES="cpu=1", AllocTRES="cpu=1"),
+        row(JobID="3", ReqTRES="gres/gpu=1,gres/shard=4"),
+        row(JobID="4", ReqTRES="gres/shard=few"),
+    )
+    assert [(job.id, job.gpus) for job in jobs] == [("3", 1)]
+    assert reading.left_out == {"on shards of GPUs (gres/shard), which are not counted": 1, "no GPUs": 1}
+    assert reading.bad == {"GPUs in TRES are not a number": 1}

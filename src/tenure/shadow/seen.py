@@ -13,6 +13,7 @@ from typing import Any
 
 from tenure.slurm.commands import Commands
 from tenure.slurm.reading import read_gres
+from tenure.slurm.tres import read_gpus
 
 SOMEWHERE = "?"
 """In place of hosts, where nobody knows on which a job ran."""
@@ -62,8 +63,6 @@ _ACCOUNT = (
     "Comment",
 )
 _ID = re.compile(r"[0-9]{1,18}(?:_[0-9]{1,9}|\+[0-9]{1,6})?")
-_TRES_GPUS = re.compile(r"gres/gpu=([0-9]{1,9})")
-_TRES_TYPED = re.compile(r"gres/gpu:[^=,]+=([0-9]{1,9})")
 _TRES_NUMBER = {name: re.compile(rf"(?:^|,){name}=([0-9]{{1,9}})") for name in ("cpu", "node")}
 _TRES_MEMORY = re.compile(r"(?:^|,)mem=([0-9]{1,15})(?:\.[0-9]*)?([KMGTP]?)")
 _MIB = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}
@@ -164,7 +163,7 @@ def read_queue(text: str) -> Iterator[Seen]:
 def _of_queue(row: dict[str, str]) -> Seen:
     tres, live = row["tres-alloc"], row["State"] not in _WAITS
     nodes = max(1, _count(row["NumNodes"]))
-    gpus = _gpus(tres) or nodes * _of_kind(row["tres-per-node"]) or _of_kind(row["tres-per-job"])
+    gpus = read_gpus(tres).count or nodes * _of_kind(row["tres-per-node"]) or _of_kind(row["tres-per-job"])
     return Seen(
         id=row["JobArrayID"],
         user=row["UserName"],
@@ -224,7 +223,7 @@ def read_history(text: str) -> Iterator[Seen]:
             ended=_time(row["End"]),
             limit=_length(row["Timelimit"]),
             nodes=max(1, read_number(tres, "node")),
-            gpus=_gpus(tres),
+            gpus=read_gpus(tres).count,
             cpus=read_number(tres, "cpu"),
             mem=read_memory(tres),
             hosts="" if row["NodeList"] == "None assigned" else row["NodeList"],
@@ -262,11 +261,6 @@ def _length(text: str) -> int:
     if match[4] is None:  # two numbers: minutes and seconds, unless there are days
         return days * 86_400 + first * 3600 + second * 60 if match[1] else first * 60 + second
     return days * 86_400 + first * 3600 + second * 60 + third
-
-
-def _gpus(tres: str) -> int:
-    total = _TRES_GPUS.search(tres)
-    return int(total[1]) if total else sum(map(int, _TRES_TYPED.findall(tres)))
 
 
 def _of_kind(gres: str) -> int:

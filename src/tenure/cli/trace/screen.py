@@ -11,7 +11,16 @@ from tenure import units
 from tenure.cli import render
 from tenure.core.model import GPU
 from tenure.reports.traces.data import Step, days_shown, duration_steps, moment, size_steps, squeezed
-from tenure.reports.traces.records import LIMIT_STEP, PERCENTILES, Distribution, Holders, TraceFigures
+from tenure.reports.traces.records import (
+    LIMIT_STEP,
+    PERCENTILES,
+    Distribution,
+    Holders,
+    TraceFigures,
+    earlier_told,
+    files_told,
+    weekend_told,
+)
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _HEIGHTS = "▁▂▃▄▅▆▇█"
@@ -73,9 +82,14 @@ def _head(figures: TraceFigures) -> None:
     _line(f"{days(figures.days)}; submitted from {moment(figures, figures.first)} to {last}", _cut(figures))
     _line(
         f"asks for {supply.average_gpus:,.1f} GPUs on average, {figures.gpu_hours:,.0f} GPU-hours",
-        f"{figures.demand_over_supply:.2f} x the {figures.gpus:,} GPUs" if figures.demand_over_supply else "",
-        "; ".join(f"{demand} x {gpus:,} GPUs" for demand, gpus in figures.gpus_for_supply.items()),
+        f"{figures.demand_over_supply:.2f} x what the {figures.gpus:,} GPUs can do"
+        if figures.demand_over_supply
+        else "",
     )
+    once, more = figures.gpus_for_supply["1"], figures.gpus_for_supply["2.5"]
+    _line(f"in whole hosts of 8, that is about what {once:,} GPUs can do, and 2.5 times what {more:,} GPUs can do")
+    if figures.earlier_jobs:
+        _line(earlier_told(figures.earlier_jobs, figures.earlier))
     if figures.synthetic:
         _line(f"{figures.synthetic:,} of the jobs are synthetic")
 
@@ -136,7 +150,7 @@ def _arrivals(figures: TraceFigures) -> None:
         f"at most {found.busiest:,}, {moment(figures, found.busiest_at)}",
         f"hourly Fano factor {found.fano:,.1f}" if found.fano is not None else "",
         f"peak to trough of a day {found.peak_to_trough:.1f}" if found.peak_to_trough is not None else "",
-        f"weekend days {_percent(found.weekend)} of others" if found.weekend is not None else "",
+        weekend_told(found.weekend) if found.weekend is not None else "",
         f"longest silence {render.span(found.silence)} from {moment(figures, found.silence_at)}"
         if found.silence
         else "",
@@ -147,7 +161,8 @@ def _people(figures: TraceFigures) -> None:
     _title("Whose they are")
     people, teams = figures.people, figures.teams
     if figures.teamless:
-        _line(f"{people.count:,} people or teams, of which the trace knows only one{_top(people)}", _beyond(people))
+        names = "person or team" if people.count == 1 else "people or teams"
+        _line(f"{people.count:,} {names} (the trace does not tell the two apart){_top(people)}", _beyond(people))
     else:
         _line(f"{people.count:,} {'person' if people.count == 1 else 'people'}{_top(people)}", _beyond(people))
         _line(f"{units.counted(teams.count, 'team')}{_top(teams)}", _beyond(teams))
@@ -221,4 +236,4 @@ def _account(figures: TraceFigures) -> None:
                 render.output().print(Text(f"  {example}"), soft_wrap=True)
     if source.skipped_files:
         _title("Files of another kind")
-        _line(", ".join(source.skipped_files))
+        _line(files_told(source.skipped_files))

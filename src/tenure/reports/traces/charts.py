@@ -25,8 +25,8 @@ from tenure.reports.charts.style import (
     time_axis,
     title,
 )
-from tenure.reports.traces.data import Step, days_shown, size_steps, squeezed
-from tenure.reports.traces.records import LIMIT_STEP, SIZE_CLASSES, Distribution, Holders, TraceFigures
+from tenure.reports.traces.data import Step, days_shown, moment, size_steps, squeezed
+from tenure.reports.traces.records import LIMIT_STEP, SIZE_CLASSES, Distribution, Holders, TraceFigures, weekend_told
 from tenure.units import format_duration
 
 JOBS, GPU_TIME = "jobs", "GPU time"
@@ -166,21 +166,21 @@ def _beside(
 
 
 def over_time(figures: TraceFigures) -> Picture:
-    """What was asked for and how many jobs came, day by day, or in longer steps where there are many days."""
+    """What was asked for and how many jobs came, day by day, or in longer steps of many days, shorter ones of few."""
     dated = figures.dated
     rows: list[Datum] = []
     length, sums = squeezed(figures, _MOST_STEPS)
     for step, (jobs, gpu_ms) in enumerate([*sums, (0, 0)]):
         at = figures.start + step * length
-        shown = clock(at)[:10] if dated else f"day {at // DAY + 1}"
-        rows.append({"t": at if dated else at // DAY, "day": shown, "jobs": jobs, "gpus": round(gpu_ms / length, 2)})
+        shown = (clock(at) if dated else moment(figures, at)) if length < DAY else _day(at, dated=dated)
+        rows.append({"t": at if dated else at / DAY, "from": shown, "jobs": jobs, "gpus": round(gpu_ms / length, 2)})
     x = time_axis() if dated else alt.X("t:Q", title="days from the start", scale=alt.Scale(nice=False))
     base = alt.Chart(alt.NamedData("rows"))
     asked = base.mark_area(interpolate="step-after", color=BLUE).encode(
-        x, alt.Y("gpus:Q", title="GPUs asked for"), tooltip=["day:N", "gpus:Q", "jobs:Q"]
+        x, alt.Y("gpus:Q", title="GPUs asked for"), tooltip=["from:N", "gpus:Q", "jobs:Q"]
     )
     came = base.mark_area(interpolate="step-after", color=SKY).encode(
-        x, alt.Y("jobs:Q", title="jobs submitted"), tooltip=["day:N", "jobs:Q"]
+        x, alt.Y("jobs:Q", title="jobs submitted"), tooltip=["from:N", "jobs:Q"]
     )
     mean = alt.Chart(alt.NamedData("mean")).mark_rule(color=GREY, strokeDash=[5, 3]).encode(alt.Y("gpus:Q"))
     layers = [asked, mean]
@@ -192,12 +192,17 @@ def over_time(figures: TraceFigures) -> Picture:
         told += f", {figures.demand_over_supply:.2f} x the {figures.gpus:,} GPUs there are (red)"
     first = alt.layer(*layers).properties(width=WIDTH, height=200, title=title("What was asked for", told))
     second = came.properties(width=WIDTH, height=110)
+    each = "a day" if length == DAY else format_duration(length)
     text = (
-        "GPU time of the jobs submitted on a day, over the length of a day: so many GPUs would do what comes on a day "
-        "within a day."
+        f"GPU time of the jobs submitted within {each}, over the length of that: so many GPUs would do what comes in "
+        "that time within as long."
     )
     chart = alt.vconcat(first, second, spacing=12).resolve_scale(x="shared")
     return picture("demand", "Demand over time", text, chart, {"rows": rows, **lines})
+
+
+def _day(at: int, *, dated: bool) -> str:
+    return clock(at)[:10] if dated else f"day {at // DAY + 1}"
 
 
 def week(figures: TraceFigures) -> Picture:
@@ -222,7 +227,7 @@ def week(figures: TraceFigures) -> Picture:
     facts = [f"{found.mean:,.1f} jobs an hour"]
     facts += [f"hourly Fano factor {found.fano:,.1f}"] if found.fano is not None else []
     facts += [f"peak to trough {found.peak_to_trough:.1f}"] if found.peak_to_trough is not None else []
-    facts += [f"weekend days {100 * found.weekend:.0f} % of others"] if found.weekend is not None else []
+    facts += [weekend_told(found.weekend)] if found.weekend is not None else []
     heading = title("When jobs come", "; ".join(facts))
     chart = alt.vconcat(
         sums.properties(width=720, height=110, title=heading), grid.properties(width=720, height=190), spacing=8

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenure.core.model import DAY, HOUR, MINUTE, SECOND
-from tenure.reports.traces.records import PERCENTILES, SHORT, Distribution, Holders, TraceFigures
+from tenure.reports.traces.records import HOURLY, PERCENTILES, SHORT, Distribution, Holders, TraceFigures
 from tenure.units import format_time
 
 DURATIONS = (
@@ -25,6 +25,8 @@ SIZE_EDGES = tuple((1 << power) + 1 for power in range(40))
 """Where steps begin. A distribution whose bins end there has in each step what belongs there, whatever is rounded."""
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _PARTS_OF_LIMIT = (10, 50, 90)
+_HOURS = tuple(hours * HOUR for hours in (1, 2, 3, 4, 6, 8, 12))
+_MOST_HOURS = 72
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +63,23 @@ def _steps(found: Distribution, steps: tuple[tuple[str, int | None], ...]) -> It
 
 
 def squeezed(figures: TraceFigures, most: int) -> tuple[int, list[tuple[int, int]]]:
-    """The span in at most ``most`` steps of whole days, with the jobs and the GPU time that came in each.
+    """The span in at most ``most`` steps, with the jobs and the GPU time that came in each: steps of whole days, and of
+    hours, at most some 70, where it is short.
 
     Returns the length of a step, ms, and the steps.
     """
-    days = max(1, -(-figures.span // DAY))
-    width = -(-days // most)
-    jobs, gpu_ms = [0] * -(-days // width), [0] * -(-days // width)
-    for at, came, asked in figures.arrivals.days:
-        step = min((at - figures.start) // DAY // width, len(jobs) - 1)
+    span = max(figures.span, 1)
+    days = -(-span // DAY)
+    width = -(-days // most) * DAY
+    if span <= HOURLY:
+        width = next((each for each in _HOURS if -(-span // each) <= min(most, _MOST_HOURS)), width)
+    count = -(-span // width)
+    jobs, gpu_ms = [0] * count, [0] * count
+    for at, came, asked in figures.arrivals.steps:
+        step = min(max(0, (at - figures.start) // width), count - 1)
         jobs[step] += came
         gpu_ms[step] += asked
-    return width * DAY, list(zip(jobs, gpu_ms, strict=True))
+    return width, list(zip(jobs, gpu_ms, strict=True))
 
 
 def days_shown(figures: TraceFigures) -> tuple[str, ...]:
@@ -102,6 +109,10 @@ def as_data(figures: TraceFigures) -> dict[str, Any]:
             "gpus": figures.gpus,
             "over_supply": figures.demand_over_supply,
             "gpus_for": figures.gpus_for_supply,
+            "not_in_it": {
+                "jobs_that_ran_before": figures.earlier_jobs,
+                "gpu_hours_of_earlier_runs": round(figures.earlier / HOUR, 3),
+            },
         },
         "duration": {
             **_percentiles(figures.runtimes, SECOND, "_s"),
@@ -142,7 +153,7 @@ def _account(figures: TraceFigures) -> dict[str, Any]:
         "left_out": source.left_out,
         "bad_rows": source.bad,
         "bad_row_examples": list(source.examples),
-        "files_of_another_kind": list(source.skipped_files),
+        "files_of_another_kind": source.skipped_files,
         "oddities": figures.oddities,
     }
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tenure.core.model import GPU
+from tenure import units
+from tenure.core.model import GPU, HOUR
 from tenure.reports.html import REPORT_FILE, Table, trace_page, write_pngs
 from tenure.reports.traces.charts import pictures
 from tenure.reports.traces.data import duration_steps, moment, size_steps
@@ -45,15 +46,24 @@ def _sections(figures: TraceFigures) -> dict[str, list[tuple[str, str]]]:
     demand = [
         ("GPU-hours", f"{figures.gpu_hours:,.0f}"),
         ("GPUs on average", f"{supply.average_gpus:,.1f}"),
-        *((f"GPUs of which it asks for {times} x", f"{gpus:,}") for times, gpus in figures.gpus_for_supply.items()),
+        *(
+            (f"GPUs, in whole hosts of 8, for a demand of {times} x their supply", f"{gpus:,}")
+            for times, gpus in figures.gpus_for_supply.items()
+        ),
     ]
     if figures.gpus:
         demand.append((f"demand over the supply of {figures.gpus:,} GPUs", f"{supply.over(figures.gpus):.2f}"))
+    if figures.earlier_jobs:
+        jobs = units.counted(figures.earlier_jobs, "requeued or resized job")
+        demand.append((f"not in it: GPU-hours of earlier runs of {jobs}", f"{figures.earlier / HOUR:,.1f}"))
     rhythm = [("jobs an hour", f"{arrivals.mean:,.1f}"), ("most in an hour", f"{arrivals.busiest:,}")]
     for label, value in (
         ("hourly Fano factor", None if arrivals.fano is None else f"{arrivals.fano:,.1f}"),
         ("peak to trough of a day", None if arrivals.peak_to_trough is None else f"{arrivals.peak_to_trough:.1f}"),
-        ("jobs on a weekend day, of another", None if arrivals.weekend is None else _percent(arrivals.weekend)),
+        (
+            "jobs on a weekend day, over those on a working day",
+            None if arrivals.weekend is None else _percent(arrivals.weekend),
+        ),
     ):
         rhythm += [(label, value)] if value else []
     found = {"Demand": demand, "Arrivals": rhythm}
@@ -122,4 +132,5 @@ def _account(figures: TraceFigures) -> dict[str, dict[str, int]]:
     source = figures.source
     outside = {f"submitted outside {source.cut}": source.outside} if source.outside else {}
     counts = {"Left out": source.left_out | outside, "Bad rows": source.bad, "Odd": figures.oddities}
+    counts["Files of another kind"] = source.skipped_files
     return {name: found for name, found in counts.items() if found}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -15,6 +16,8 @@ TOP = (1, 5, 10, 25)
 """Percent of the people, those with the most GPU time."""
 SIZE_CLASSES = (("1 GPU", 1), ("2 to 8", 8), ("9 to 64", 64), ("over 64", None))
 """Name and the largest number of GPUs."""
+HOURLY = 14 * DAY
+"""What is no longer is shown in hours, not in days."""
 LIMIT_STEP = 5
 """Percent of a limit: the width of a step of ``Limits.steps``."""
 
@@ -22,6 +25,26 @@ LIMIT_STEP = 5
 def size_class(gpus: int) -> str:
     """``2 to 8`` of 4 GPUs."""
     return next(name for name, most in SIZE_CLASSES if most is None or gpus <= most)
+
+
+def files_told(files: Mapping[str, int]) -> str:
+    """``LICENSE (2 files), notes.txt``: names of files, each once, and how many have it."""
+    return ", ".join(name if count == 1 else f"{name} ({count:,} files)" for name, count in files.items())
+
+
+def weekend_told(part: float) -> str:
+    """``part``: jobs of a weekend day over those of another day."""
+    return f"a weekend day has {100 * part:.0f} % of the jobs of a working day"
+
+
+def earlier_told(jobs: int, gpu_ms: int) -> str:
+    """What earlier runs of so many jobs held, as a sentence; '' without any."""
+    if not jobs:
+        return ""
+    whose = "1 requeued or resized job" if jobs == 1 else f"{jobs:,} requeued or resized jobs"
+    return (
+        f"not in this: {gpu_ms / HOUR:,.1f} GPU-hours that earlier runs of {whose} held; of each, the last run counts"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +153,8 @@ class Holders:
 @dataclass(frozen=True, slots=True)
 class Arrivals:
     """Submissions. ``grid``: 7 rows of 24 counts, from Monday 00:00 UTC, or without dates from the trace's zero on.
-    ``days``: (start of the day, jobs, GPU time that they ask for); days on which nothing came are left out.
+    ``steps``: (start of an hour or, over more than ``HOURLY``, of a day; jobs; GPU time that they ask for); those in
+    which nothing came are left out.
 
     ``hours``: from the first submission to the last, both counted. ``fano``: variance of the jobs an hour over their
     mean; 1 if people came at random. ``peak_to_trough``: of the hours of the day. ``weekend``: jobs on a day of the
@@ -140,7 +164,7 @@ class Arrivals:
 
     dated: bool
     grid: tuple[tuple[int, ...], ...]
-    days: tuple[tuple[int, int, int], ...]
+    steps: tuple[tuple[int, int, int], ...]
     hours: int
     mean: float
     fano: float | None
@@ -181,7 +205,7 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where it comes from, and what became of each row: ``rows`` = ``kept`` + left out + bad. ``complete``: False where
-    reading was broken off. ``cut``: the window that was asked for, as written.
+    reading was broken off. ``cut``: the window that was asked for, as written. ``skipped_files``: of another kind.
     """
 
     name: str
@@ -195,7 +219,7 @@ class Source:
     bad: dict[str, int]
     oddities: dict[str, int]
     examples: tuple[str, ...]
-    skipped_files: tuple[str, ...]
+    skipped_files: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +229,8 @@ class TraceFigures:
 
     ``gpus``: of the cluster that demand is compared with, or None. ``waits``: from the first submission to the first
     start, of the jobs whose trace tells. ``ends``: state -> (jobs, GPU time). ``short``: the part of the jobs that ran
-    for less than 10 min. ``oddities``: what, how many.
+    for less than 10 min. ``oddities``: what, how many. ``earlier``: GPU time that earlier runs of ``earlier_jobs``
+    held, which is not in the demand: of a job, its last run counts.
     """
 
     source: Source
@@ -229,6 +254,8 @@ class TraceFigures:
     ends: dict[str, tuple[int, int]]
     short: float
     oddities: dict[str, int]
+    earlier_jobs: int = 0
+    earlier: int = 0
 
     @property
     def gpu_hours(self) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 from tenure.core.model import SECOND
 from tenure.shadow.seen import SOMEWHERE, Seen, read_memory, read_number
@@ -99,16 +98,18 @@ class Rows:
             raise TraceError(f"the report is of several clusters ({names}); choose one with --cluster")
 
     def _seen(self, id: str, fields: dict[str, str]) -> Seen:
-        asked, given = _gpus(fields.get("reqtres", "")), _gpus(fields.get("alloctres", ""))
-        if not asked and not given:
-            raise LeftOut(NO_GPUS)
+        asked, given = slurm.gpus(fields.get("reqtres", "")), slurm.gpus(fields.get("alloctres", ""))
+        if not asked.count and not given.count:
+            raise LeftOut(slurm.SHARDS if asked.shards or given.shards else NO_GPUS)
         state = (named(fields, "state").split() or [""])[0].upper().rstrip("+")
         slurm.end_of(state)
         submitted = _seconds(fields, "submit", "Submit")
         if not submitted:
             raise BadRow("Submit is unknown")
-        if not asked and named(fields, "reqtres"):
+        if not asked.count and named(fields, "reqtres"):
             self.reading.oddities[UNASKED] += 1
+        if asked.slices or given.slices:
+            self.reading.oddities[slurm.SLICES] += 1
         started, ended = self._times(state, fields)
         tres = named(fields, "alloctres", "reqtres")
         self.eligible |= "eligible" in fields
@@ -124,7 +125,7 @@ class Rows:
             ended=ended,
             limit=(limit(fields) or 0) // SECOND,
             nodes=max(1, _count(named(fields, "nnodes", "allocnodes")) or read_number(tres, "node")),
-            gpus=given or asked,
+            gpus=given.count or asked.count,
             cpus=read_number(tres, "cpu"),
             mem=read_memory(tres),
             hosts=self._where(fields) if started else "",
@@ -180,9 +181,6 @@ class Rows:
                     return
                 count += 1
                 yield task
-
-
-_gpus = lru_cache(4096)(slurm.gpus)  # few texts, many rows
 
 
 def _name(fields: dict[str, str], *columns: str) -> str:

@@ -27,6 +27,7 @@ class Describer:
     def __init__(self) -> None:
         self.jobs = self._synthetic = self._asked = self._short = 0
         self.first = self.last = self._before = 0
+        self._earlier = [0, 0]
         self._runtimes, self._sizes, self._waits = Sketch(DURATION_EDGES), Sketch(SIZE_EDGES), Sketch()
         self._waits_by_size = {name: Sketch() for name, _ in SIZE_CLASSES}
         self._people, self._teams, self._hours, self._limits = Names(), Names(), Hours(), LimitTally()
@@ -42,6 +43,8 @@ class Describer:
         self._synthetic += job.synthetic
         self._asked += asked
         self._short += job.runtime < SHORT
+        self._earlier[0] += job.earlier > 0
+        self._earlier[1] += job.earlier
         self._runtimes.add(job.runtime, asked)
         self._sizes.add(job.gpus, asked)
         self._people.add(job.user, asked)
@@ -108,6 +111,8 @@ class Describer:
             arrivals=self._hours.arrivals(dated, start),
             ends={name: (jobs, asked) for name, (jobs, asked) in self._ends.items() if jobs},
             short=self._short / self.jobs,
+            earlier_jobs=self._earlier[0],
+            earlier=self._earlier[1],
             oddities=dict(sorted(found.items())),
         )
 
@@ -144,5 +149,5 @@ def source_of(reading: Reading, *, complete: bool = True, cut: str | None = None
         bad=shown(reading.bad),
         oddities=shown(reading.oddities),
         examples=tuple(printable(str(example)) for example in reading.examples),
-        skipped_files=tuple(map(printable, reading.skipped_files)),
+        skipped_files={printable(name): count for name, count in reading.skipped_files.items()},
     )

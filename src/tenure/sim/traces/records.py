@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tenure.reports.traces.records import files_told
 from tenure.units import format_time, printable
 
 _EXAMPLES = 3
@@ -59,6 +60,7 @@ class TraceJob:
     """One job of a trace. ``submitted``: ms from the trace's start. ``runtime``: what it ran, ms. ``timeout``: the
     limit it was submitted with, ms, or None. ``synthetic``: added, and not in the trace. ``waited``: ms from its
     first submission to its first start where the trace tells both, else None; below 0 where its clocks disagree.
+    ``earlier``: GPUs x ms that runs before this one held, after which it was put back into the queue.
     """
 
     id: str
@@ -72,6 +74,7 @@ class TraceJob:
     timeout: int | None = None
     synthetic: bool = False
     waited: int | None = None
+    earlier: int = 0
 
     def sooner(self, ms: int) -> TraceJob:
         """The same job, submitted ``ms`` earlier. (``dataclasses.replace`` takes three times as long.)"""
@@ -87,6 +90,7 @@ class TraceJob:
             self.timeout,
             self.synthetic,
             self.waited,
+            self.earlier,
         )
 
     @property
@@ -113,13 +117,14 @@ class Reading:
     """What became of every row: ``rows`` = ``kept`` + those left out + the bad ones. Empty lines and comments are none.
 
     ``oddities``: rows that were kept, with something to know about them. ``skipped_files``: files of an archive or
-    folder that are not of the trace's format. ``dated``: whether times are dates; ``origin`` is then the start, ms UTC.
+    folder that are not of the trace's format, by name. ``dated``: whether times are dates; ``origin`` is then the
+    start, ms UTC.
     """
 
     path: str = ""
     format: str = ""
     files: list[str] = field(default_factory=list)
-    skipped_files: list[str] = field(default_factory=list)
+    skipped_files: Counter[str] = field(default_factory=Counter)
     dated: bool = False
     origin: int | None = None
     rows: int = 0
@@ -148,7 +153,7 @@ class Reading:
         starts = f", from {format_time(self.origin)}" if self.origin is not None else ""
         yield f"{self.path} ({self.format}{starts}): {self.rows:,} rows, {self.kept:,} jobs"
         if self.skipped_files:
-            yield f"files of another kind: {', '.join(self.skipped_files)}"
+            yield f"files of another kind: {files_told(self.skipped_files)}"
         for what, counts in (("left out", self.left_out), ("odd", self.oddities), ("bad", self.bad)):
             for reason, count in sorted(counts.items()):
                 yield f"{what}: {count:,} x {reason}"

@@ -8,7 +8,8 @@ Every Slurm site can make such a report::
 An array task is a job. The components of a heterogeneous job (``123+0``) start together: they are one job. Steps
 (``123.batch``) are parts of a job. GPUs are those asked for, or where none were, allocated. A job that was requeued or
 resized has several rows (with ``--duplicates``, or where reports were joined), and each requeue resets Submit: its last
-run counts, from its first submission. Times have no zone and are taken as UTC.
+run counts, from its first submission, and what earlier ones held is told beside it. Times have no zone and are taken as
+UTC.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TypeVar
 
 from tenure.core.model import MINUTE, SECOND
 from tenure.sim.traces import slurm
 from tenure.sim.traces.files import Source
 from tenure.sim.traces.records import LONGEST_NAME, BadRow, End, LeftOut, Reading, TraceError, TraceJob
-from tenure.sim.traces.rows import MAX_SECONDS, NEVER_RAN, UNASKED, count, gpus_of, length, ran
+from tenure.sim.traces.rows import MAX_SECONDS, NEVER_RAN, UNASKED, count, length, ran
 from tenure.sim.traces.sketch import Seen
 
 _Made = TypeVar("_Made")
@@ -38,8 +38,8 @@ _SHIFTED = (
     "Elapsed is not what lies between Start and End: suspended meanwhile, or a clock moved, as for daylight saving"
 )
 _SLACK = 2 * SECOND
-_LONGEST_KNOWN = 1000
-"""Characters of a text whose GPUs are remembered."""
+_MOST_RUNS = 1000
+"""Runs of a job that are told apart."""
 _STILL_RUNNING = "still running when the report was made: taken as ended then"
 
 
@@ -55,16 +55,20 @@ _Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One row. ``started``: ms UTC, 0 if unknown. ``part``: of a heterogeneous job, else -1. ``unasked``: the report
-    says what was asked for, and that was no GPUs. ``shifted``: its length is not what lies between start and end.
+    """One row. ``began``: when it started, or where that is unknown was submitted, ms UTC: rows of a job that began at
+    once are of one run. ``part``: of a heterogeneous job, else -1. ``unasked``: the report says what was asked for, and
+    that was no GPUs. ``shifted``: its length is not what lies between start and end. ``slices``: has parts of GPUs.
+    ``earlier``: of other runs of the job that began before this one, by when they did: GPUs x ms.
     """
 
     key: _Key
     part: int
-    started: int
+    began: int
     job: TraceJob
     unasked: bool
     shifted: bool
+    slices: bool
+    earlier: dict[int, int]
 
 
 _Parts = dict[int, _Run]
@@ -132,6 +136,7 @@ class _Window:
         reading.oddities[_STILL_RUNNING] += job.end is End.RUNNING
         reading.oddities[UNASKED] += any(run.unasked for run in parts.values())
         reading.oddities[_SHIFTED] += any(run.shifted for run in parts.values())
+        reading.oddities[slurm.SLICES] += any(run.slices for run in parts.values())
         return job
 
 
@@ -213,13 +218,13 @@ def _run(fields: dict[str, str]) -> _Run:
     if submitted is None:
         raise BadRow("Submit is unknown")
     user = _name(fields, "user", "uid") or "unknown"
-    asked = _gpus(fields.get("reqtres", ""))
+    gpus, asked, slices = slurm.gpus_of_both(fields.get("reqtres", ""), fields.get("alloctres", ""))
     name = match["job"] if match["task"] is None else f"{match['job']}_{match['task']}"
     job = TraceJob(
         name,
         submitted,
         runtime,
-        gpus_of(asked or _gpus(fields.get("alloctres", ""))),
+        gpus,
         _name(fields, "account", "group", "qos", "partition") or "none",
         user,
         end,
@@ -229,14 +234,8 @@ def _run(fields: dict[str, str]) -> _Run:
     )
     unasked = not asked and bool(named(fields, "reqtres"))
     key = name, user, _name(fields, "cluster")
-    return _Run(key, int(match["part"] or -1), started or 0, job, unasked, _shifted(fields, started, runtime))
-
-
-_known_gpus = lru_cache(4096)(slurm.gpus)  # few texts, many rows
-
-
-def _gpus(text: str) -> int:
-    return _known_gpus(text) if len(text) <= _LONGEST_KNOWN else slurm.gpus(text)
+    shifted = _shifted(fields, started, runtime)
+    return _Run(key, int(match["part"] or -1), started or submitted, job, unasked, shifted, slices, {})
 
 
 def _name(fields: dict[str, str], *columns: str) -> str:
@@ -291,19 +290,32 @@ def _merge(parts: _Parts, run: _Run, reading: Reading) -> None:
         parts[run.part] = run
         return
     reading.left_out["another run or record of the same job"] += 1
-    last = max(there, run, key=lambda one: (one.started, one.job.runtime))
+    last = max(there, run, key=lambda one: (one.began, one.job.runtime))
     first = min(there.job, run.job, key=lambda job: (job.submitted, job.waited is None, job.waited or 0))
-    parts[run.part] = replace(last, job=replace(last.job, submitted=first.submitted, waited=first.waited))
+    job = replace(last.job, submitted=first.submitted, waited=first.waited)
+    parts[run.part] = replace(last, job=job, earlier=_earlier(there, run))
+
+
+def _earlier(there: _Run, run: _Run) -> dict[int, int]:
+    """What runs held that began before the later one of these two; a run in two reports counts once."""
+    earlier = there.earlier
+    if there.began != run.began:
+        before = min(there, run, key=lambda one: one.began)
+        if before.began in earlier or len(earlier) < _MOST_RUNS:
+            earlier[before.began] = max(before.job.gpu_ms, earlier.get(before.began, 0))
+    return earlier
 
 
 def _together(parts: list[_Run]) -> TraceJob:
     """A heterogeneous job as one: all GPUs, for as long as its longest component."""
+    earlier = sum(sum(run.earlier.values()) for run in parts)
     if len(parts) == 1:
-        return parts[0].job
+        return replace(parts[0].job, earlier=earlier) if earlier else parts[0].job
     leader = min(parts, key=lambda run: run.part).job
     return replace(
         leader,
         submitted=min(run.job.submitted for run in parts),
         runtime=max(run.job.runtime for run in parts),
         gpus=sum(run.job.gpus for run in parts),
+        earlier=earlier,
     )

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 
 from tenure.core.model import DAY, HOUR, MINUTE, SECOND
-from tenure.sim.traces.records import BadRow, End
-from tenure.sim.traces.rows import MAX_GPUS, MAX_SECONDS, count, date, moment
+from tenure.sim.traces.records import BadRow, End, LeftOut
+from tenure.sim.traces.rows import MAX_GPUS, MAX_SECONDS, date, gpus_of, moment
+from tenure.slurm.tres import Gpus, read_gpus
 
 ENDS = {
     "COMPLETED": End.COMPLETED,
@@ -59,11 +60,11 @@ NUMBERED = (
 """States by their number in the accounting tables."""
 
 NO_LIMIT = ("", "UNLIMITED", "PARTITION_LIMIT", "NONE", "UNKNOWN", "NOT_SET", "INFINITE")
+SHARDS = "on shards of GPUs (gres/shard), which are not counted"
+SLICES = "MIG slices counted as whole GPUs"
 _NO_TIME = ("", "UNKNOWN", "NONE", "N/A")
 _CLOCK = re.compile(r"(?:(\d{1,6}):)?(\d{1,4}):(\d{1,4})(?:\.\d+)?")
 _DAYS = re.compile(r"(\d{1,5})-(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.\d+)?)?)?")
-_GPUS = re.compile(r"gres/gpu(?::([^=]+))?=(\d{1,9})")
-_NUMERIC = re.compile(r"(?:1001|1002)=(\d{1,9})")
 _EXIT = re.compile(r"(\d{1,5}):(\d{1,3})")
 
 
@@ -113,20 +114,22 @@ def exit_code(text: str, end: End) -> int:
     return code or (128 + signal if signal else 1)
 
 
-def gpus(text: str) -> int:
-    """GPUs in a list of trackable resources (TRES).
+def gpus(text: str) -> Gpus:
+    """GPUs in a list of trackable resources (TRES). Raises BadRow for a number that is none, and for too many."""
+    found = read_gpus(text)
+    if found.unreadable:
+        raise BadRow("GPUs in TRES are not a number", found.unreadable)
+    if found.count > MAX_GPUS:
+        raise BadRow("GPUs are out of range", f"{found.count}, not within 0 to {MAX_GPUS}")
+    return found
 
-    ``gres/gpu=8`` counts all GPUs, ``gres/gpu:a100=4`` those of a type: the total where it is given, else the sum over
-    types. Also the numbers 1001 and 1002, under which accounting tables keep the first generic resources of a site: the
-    larger one, since one may be the total of the other.
+
+def gpus_of_both(asked: str, given: str) -> tuple[int, bool, bool]:
+    """GPUs in what a job asked for, or where that is none, in what it was given: how many, whether they were asked
+    for, and whether MIG slices are among them. Raises LeftOut for a job without any, and BadRow as ``gpus`` does.
     """
-    total, typed, numbered = 0, 0, 0
-    for item in map(str.strip, text.split(",")):
-        if match := _GPUS.fullmatch(item):
-            if match[1] is None:
-                total += int(match[2])
-            else:
-                typed += int(match[2])
-        elif match := _NUMERIC.fullmatch(item):
-            numbered = max(numbered, int(match[1]))
-    return count(str(total or typed or numbered), "GPUs", MAX_GPUS)
+    first, second = gpus(asked), gpus(given)
+    chosen = first if first.count else second
+    if not chosen.count and (first.shards or second.shards):
+        raise LeftOut(SHARDS)
+    return gpus_of(chosen.count), bool(first.count), bool(chosen.slices or second.slices)

@@ -13,7 +13,7 @@ from tenure.core.model import MINUTE, SECOND
 from tenure.sim.traces import slurm
 from tenure.sim.traces.files import Source
 from tenure.sim.traces.records import BadRow, End, LeftOut, Reading, TraceJob
-from tenure.sim.traces.rows import MAX_SECONDS, NEVER_RAN, UNASKED, count, csv_rows, gpus_of, moment, parsed, ran
+from tenure.sim.traces.rows import MAX_SECONDS, NEVER_RAN, UNASKED, count, csv_rows, moment, parsed, ran
 
 COLUMNS = (
     "id_job",
@@ -43,8 +43,7 @@ def read_supercloud(sources: Iterable[Source], reading: Reading) -> Iterator[Tra
 def _job(fields: dict[str, str], reading: Reading) -> TraceJob:
     state = count(fields["state"], "state", len(slurm.NUMBERED) - 1)
     end = slurm.ENDS[slurm.NUMBERED[state]]
-    asked = slurm.gpus(fields["tres_req"])
-    gpus = gpus_of(asked or slurm.gpus(fields["tres_alloc"]))
+    gpus, asked, _ = slurm.gpus_of_both(fields["tres_req"], fields["tres_alloc"])
     started, ended = moment(fields["time_start"], "time_start"), moment(fields["time_end"], "time_end")
     if not started or not ended:
         raise LeftOut(NEVER_RAN)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import accumulate, pairwise
 
 from tenure.core.model import DAY, HOUR, MINUTE
-from tenure.reports.traces.records import LIMIT_STEP, TOP, Arrivals, Holder, Holders, Limits
+from tenure.reports.traces.records import HOURLY, LIMIT_STEP, TOP, Arrivals, Holder, Holders, Limits
 from tenure.sim.traces.records import TraceJob
 from tenure.sim.traces.sketch import Sketch
 
@@ -88,7 +88,7 @@ class Hours:
         return Arrivals(
             dated=dated,
             grid=tuple(map(tuple, grid)),
-            days=tuple(self._days(start)),
+            steps=tuple(self._steps(start, HOUR if count * HOUR <= HOURLY else DAY)),
             hours=count,
             mean=mean,
             fano=squares / count / mean if count > 1 else None,
@@ -108,14 +108,14 @@ class Hours:
             grid[(day + _MONDAY if dated else day) % 7][of_day] += jobs
         return grid
 
-    def _days(self, start: int) -> Iterator[tuple[int, int, int]]:
+    def _steps(self, start: int, length: int) -> Iterator[tuple[int, int, int]]:
         found: dict[int, tuple[int, int]] = {}
         for hour, (jobs, gpu_ms) in self._found.items():
-            day = (hour * HOUR - start) // DAY
-            before = found.get(day, (0, 0))
-            found[day] = before[0] + jobs, before[1] + gpu_ms
-        for day in sorted(found):
-            yield start + day * DAY, *found[day]
+            step = (hour * HOUR - start) // length
+            before = found.get(step, (0, 0))
+            found[step] = before[0] + jobs, before[1] + gpu_ms
+        for step in sorted(found):
+            yield start + step * length, *found[step]
 
 
 def _weekend(grid: list[list[int]], hours: list[int]) -> float | None:

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from tenure.core.model import DAY, Budget
-from tenure.reports.traces.records import Supply, TraceFigures
+from tenure.reports.traces.records import Supply, TraceFigures, earlier_told
 from tenure.sim.traces import acme, helios, itp, pai2020, pai2023, philly, philly_json, sacct, supercloud, swf
 from tenure.sim.traces.budgets import team_budgets
 from tenure.sim.traces.describe import describe_jobs, source_of
@@ -17,7 +17,7 @@ from tenure.sim.traces.options import TraceOptions
 from tenure.sim.traces.records import LONGEST_NAME, Reading, TraceError, TraceJob
 from tenure.sim.traces.select import Sieve, select
 from tenure.sim.traces.workload import TraceWorkload
-from tenure.units import printable
+from tenure.units import counted, printable
 
 Reader = Callable[[Iterable[Source], Reading], Iterator[TraceJob]]
 
@@ -90,11 +90,14 @@ class Trace:
     def notes(self) -> list[str]:
         """What became of every row and every job, as lines for people."""
         lines = self.reading.notes()
-        lines += [f"{count:,} jobs: {what}" for what, count in self.counts.items()]
+        lines += [f"{count:,} {'job' if count == 1 else 'jobs'}: {what}" for what, count in self.counts.items()]
         if self.pooled_teams:
             lines.append(f"{self.pooled_teams:,} small teams share one budget")
         demand = self.supply.over(self.gpus)
-        lines.append(f"{len(self.jobs):,} jobs over {self.days} days ask for {demand:.2f} x the {self.gpus:,} GPUs")
+        over = counted(self.days, "day")
+        lines.append(f"{len(self.jobs):,} jobs over {over} ask for {demand:.2f} x the {self.gpus:,} GPUs")
+        if again := earlier_told(sum(job.earlier > 0 for job in self.jobs), sum(job.earlier for job in self.jobs)):
+            lines.append(again)
         return lines
 
     def workload(self, *clusters: str) -> TraceWorkload:
@@ -147,11 +150,12 @@ def read(path: Path, format: str | None, reading: Reading, gauge: Gauge | None =
         if found is not None and found == (format or found):
             reading.format = found
             return READERS[found](chain([source], _alike(sources, found, reading)), reading)
-        reading.skipped_files.append(source.name)
-        seen.append(f"{source.name} starts with {first[:80]!r}")
+        reading.skipped_files[source.name] += 1
+        seen.append(f"{source.name} starts with {first[:80]!r}" if first else f"{source.name} says nothing")
     wanted = f"the format {format}" if format else "any format known"
     saw = "; ".join(seen[:3]) or "nothing in it"
-    raise TraceError(f"{path}: not in {wanted}: {saw}. Known are: {'; '.join(KNOWN)}")
+    known = "".join(f"\n  {one}" for one in sorted(KNOWN))
+    raise TraceError(f"{path}: not in {wanted}: {saw}. Known are:{known}")
 
 
 def _alike(sources: Iterator[Source], format: str, reading: Reading) -> Iterator[Source]:
@@ -159,7 +163,7 @@ def _alike(sources: Iterator[Source], format: str, reading: Reading) -> Iterator
         if _detected(source)[0] == format:
             yield source
         else:
-            reading.skipped_files.append(source.name)
+            reading.skipped_files[source.name] += 1
 
 
 def format_of(source: Source) -> str | None:
