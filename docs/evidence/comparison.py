@@ -114,11 +114,13 @@ def settings() -> str:
 
 # ---- the picture
 
+LOG = " (log)"
+"""Ends the titles of panels with such a scale."""
 PANELS = (
     ("delivered of what was owed, %", "m1_delivered", 0.01),
     ("worst budget, %", "m1_worst", 0.01),
-    ("debug jobs wait, p90, h", "debug_wait_p90_s", 3600),
-    ("mid-size jobs wait, p90, h", "mid_wait_p90_s", 3600),
+    (f"debug jobs wait, p90, h{LOG}", "debug_wait_p90_s", 3600),
+    (f"mid-size jobs wait, p90, h{LOG}", "mid_wait_p90_s", 3600),
     ("time lost, %", "lost_share", 0.01),
 )
 
@@ -126,7 +128,8 @@ PANELS = (
 def points(figures: Figures, key: str, unit: float) -> Iterator[evidence.Row]:
     for name, policies in figures.items():
         for policy, rows in policies.items():
-            values = [row[key] / unit for row in rows if row.get(key) is not None]
+            least = 1 / unit if unit == 3600 else 0  # a second: a logarithm has no 0
+            values = [max(least, row[key] / unit) for row in rows if row.get(key) is not None]
             if values:
                 middle, low, high = statistics.median(values), min(values), max(values)
                 yield {"workload": name, "policy": policy, "value": middle, "low": low, "high": high}
@@ -143,7 +146,8 @@ def draw(figures: Figures, to: Path) -> None:
             yOffset=alt.YOffset("workload:N", sort=list(figures)),
             color=alt.Color("workload:N", sort=list(figures), title="workload"),
         )
-        middle = base.mark_point(filled=True, size=40, opacity=1).encode(x=alt.X("value:Q", title=title))
+        scale = alt.Scale(type="log") if title.endswith(LOG) else alt.Scale(zero=True)
+        middle = base.mark_point(filled=True, size=40, opacity=1).encode(x=alt.X("value:Q", title=title, scale=scale))
         bars = base.mark_rule(opacity=0.6).encode(x=alt.X("low:Q"), x2="high:Q")
         charts.append(alt.layer(bars, middle).properties(width=170, height=alt.Step(9)))
     picture = alt.hconcat(*charts).resolve_scale(color="shared").configure(background="white")
