@@ -104,6 +104,17 @@ def test_a_sweep_names_what_it_varied(tmp_path: Path) -> None:
     assert (tmp_path / "sweep" / "budgets-gpus=16-max_min_runtime=1h-seed0" / "run.json").is_file()
 
 
+def test_queues_of_kai_have_their_own_minimum_runtimes(tmp_path: Path) -> None:
+    own = ("lab/language:4h+lab/science:0", "lab:30m")
+    words = "month --gpus 16 --days 0.1 --policy kai --set reclaim_min_runtime=1h --no-report".split()
+    done = simulate(*words, "--vary", f"reclaim_min_runtime_of={','.join(own)}", "--out", tmp_path / "own")
+    assert done.returncode == 0, done.stderr
+    assert [one["settings"] for one in summaries(tmp_path / "own")] == [
+        {"reclaim_min_runtime": "1h", "reclaim_min_runtime_of": value} for value in own
+    ]
+    assert (tmp_path / "own" / "kai-reclaim_min_runtime_of=lab:30m-seed0" / "run.json").is_file()
+
+
 def test_a_trace_is_replayed_and_its_bad_rows_are_told(tmp_path: Path) -> None:
     log = tmp_path / "tiny.swf"
     log.write_text(SWF)
@@ -323,6 +334,10 @@ def test_warm_ups_leave_whole_hours_to_measure(given: str | None, length: float,
         ("month --set kill_timeout=0", "kill_timeout = 0: from 1s to 1h"),
         ("month --policy fifo --set recent=2h", "recent: it changes nothing under fifo; it is a setting of budgets"),
         ("month --set cap_percent=150", "it is a setting of priority"),
+        (
+            "month --policy kai --set reclaim_min_runtime_of=lab/langage:4h",
+            "reclaim_min_runtime_of = lab/langage: there is no such queue; did you mean lab/language?",
+        ),
         ("month --window 5d", "window = 5d: write FROM..TO"),
         ("month --host-faults soon", "host-faults = soon"),
         ("month --cluster west", "cluster = west: write NAME=GPUS"),

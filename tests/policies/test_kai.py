@@ -14,15 +14,15 @@ from tenure.core.lifecycle import JobState
 from tenure.core.model import DAY, HOUR, MINUTE
 from tenure.core.reasons import Reason
 from tenure.policies import by_name, kai_usage
-from tenure.policies.kai import Kai
+from tenure.policies.base import Setting
 from tenure.policies.kai_reclaim import Fair, may_lose, stays_lower
 
 SHARES = {"lab/a": 0.5, "lab/b": 0.5}
 FREE = 0
 
 
-def under(count: int = 2, shares: dict[str, float] | None = None, **settings: int) -> Under:
-    return Under(Kai(**settings), hosts(count), shares or SHARES)
+def under(count: int = 2, shares: dict[str, float] | None = None, **settings: Setting) -> Under:
+    return Under(by_name("kai", **settings), hosts(count), shares or SHARES)
 
 
 # ---- reclaimable_test.go: "Single department" and "Multiple departments"; what p1 needs is 1 GPU, and p2 loses 1
@@ -88,6 +88,63 @@ def test_nobody_goes_before_the_minimum_runtime() -> None:
     assert world.victims() == [there[1]]
     world.wait(10 * MINUTE)
     assert world.running() == {there[0], mine}
+
+
+@pytest.mark.parametrize("safe", ["lab/a", "lab/b"])
+def test_the_attempts_of_one_queue_are_safe_for_four_hours_and_those_of_another_are_not(safe: str) -> None:
+    shares = {"lab/a": 0.25, "lab/b": 0.25, "lab/c": 0.5}
+    world = under(4, shares, reclaim_min_runtime=HOUR, reclaim_min_runtime_of=((safe, 4 * HOUR),))
+    there = {leaf: [world.submit(leaf, 8) for _ in range(2)] for leaf in ("lab/a", "lab/b")}
+    other = next(leaf for leaf in there if leaf != safe)
+    mine = [world.submit("lab/c", 8) for _ in range(2)]
+    world.wait(50 * MINUTE)
+    assert world.victims() == []
+    world.wait(2 * HOUR)
+    assert world.victims() == [there[other][1]], "what is in quota stays"
+    world.wait(HOUR)
+    assert world.victims() == [there[other][1]]
+    world.wait(20 * MINUTE)
+    assert world.victims() == [there[other][1], there[safe][1]]
+    world.wait(20 * MINUTE)
+    assert world.running() == {there[safe][0], there[other][0], *mine}
+
+
+@pytest.mark.parametrize(("method", "hours"), [("lca", 1), ("queue", 4)])
+def test_what_a_queue_has_of_its_own_holds_towards_others_further_away_only_by_queue(method: str, hours: int) -> None:
+    """The purpose of lca by KAI's page: what is set within a budget binds its own queues, not those beside it."""
+    shares = {"lab/p": 0.5, "lab/p/x": 0.5, "lab/p/y": 0.5, "lab/q": 0.5}
+    own = (("lab/p", HOUR), ("lab/p/x", 4 * HOUR))
+    world = under(2, shares, reclaim_min_runtime_of=own, reclaim_resolve_method=method)
+    of_x = [world.submit("lab/p/x", 8) for _ in range(2)]
+    world.submit("lab/q", 8)
+    world.wait(hours * HOUR - 10 * MINUTE)
+    assert world.victims() == []
+    world.wait(20 * MINUTE)
+    assert world.victims() == [of_x[1]]
+
+
+def test_between_queues_of_a_budget_its_own_value_holds() -> None:
+    shares = {"lab/p": 1.0, "lab/p/x": 0.5, "lab/p/y": 0.5}
+    world = under(2, shares, reclaim_min_runtime_of=(("lab/p", HOUR), ("lab/p/x", 4 * HOUR)))
+    of_x = [world.submit("lab/p/x", 8) for _ in range(2)]
+    world.submit("lab/p/y", 8)
+    world.wait(4 * HOUR - 10 * MINUTE)
+    assert world.victims() == []
+    world.wait(20 * MINUTE)
+    assert world.victims() == [of_x[1]]
+
+
+def test_within_a_queue_its_own_minimum_runtime_holds() -> None:
+    own = (("lab", 2 * HOUR), ("lab/b", 0))
+    world = under(2, preempt_min_runtime=DAY, preempt_min_runtime_of=own)
+    low = {leaf: world.submit(leaf, 8) for leaf in SHARES}
+    for leaf in SHARES:
+        world.submit(leaf, 8, priority=1)
+    assert world.victims() == [low["lab/b"]]
+    world.wait(2 * HOUR - 10 * MINUTE)
+    assert world.victims() == [low["lab/b"]]
+    world.wait(20 * MINUTE)
+    assert world.victims() == [low["lab/b"], low["lab/a"]]
 
 
 def test_between_budgets_it_is_decided_where_their_ways_part() -> None:
@@ -226,8 +283,11 @@ def test_a_tumbling_window_begins_anew() -> None:
         ({"quota_percent": -1}, "quota_percent = -1: must be 0 or more"),
         ({"preempt_min_runtime": -1}, "preempt_min_runtime = -1: must be 0 or more"),
         ({"reclaim_min_runtime": -1}, "reclaim_min_runtime = -1: must be 0 or more"),
+        ({"reclaim_min_runtime_of": (("lab/a", -1),)}, "reclaim_min_runtime_of = lab/a:-1: must be 0 or more"),
+        ({"preempt_min_runtime_of": (("x", 1), ("x", 2))}, "preempt_min_runtime_of = x: give each queue one value"),
+        ({"reclaim_resolve_method": "leaf"}, "reclaim_resolve_method = leaf: must be lca or queue"),
     ],
 )
-def test_settings_that_are_not_possible(settings: dict[str, int], says: str) -> None:
+def test_settings_that_are_not_possible(settings: dict[str, Setting], says: str) -> None:
     with pytest.raises(ValueError, match=re.escape(says)):
         by_name("kai", **settings)

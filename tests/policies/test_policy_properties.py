@@ -54,7 +54,15 @@ SETTINGS = {
     "kai": (
         {},
         {"quota_percent": 0, "half_life": 3 * HOUR, "reclaim_min_runtime": HOUR, "preempt_min_runtime": 15 * MINUTE},
-        {"quota_percent": 50, "k_percent": 700, "window": 5 * HOUR, "tumbling": 1},
+        {
+            "quota_percent": 50,
+            "k_percent": 700,
+            "window": 5 * HOUR,
+            "tumbling": 1,
+            "reclaim_min_runtime": HOUR,
+            "reclaim_min_runtime_of": (("lab/a", 3 * HOUR), ("lab/self", 0)),
+            "preempt_min_runtime_of": (("lab", 20 * MINUTE), ("lab/b", 0)),
+        },
     ),
     "drf": ({}, {}, {}),
     "drf-tree": ({}, {}, {}),

@@ -26,7 +26,9 @@ WEIGHTS = ("weight_age", "weight_fairshare", "weight_job_size", "weight_qos")
 OF_QUEUES = ("quota_least", "quota_percent", "k_percent", "min_share_percent", "threshold_percent", "busy_percent")
 COUNTS = dict.fromkeys(("evictions_per_minute", *OF_RULE_10, "cap_percent", "cap_least", *OF_QUEUES, *WEIGHTS), "7")
 SWITCHED = dict.fromkeys(("packing", "youngest_first", "tumbling"), "on")
-VALUES = {**COUNTS, **SWITCHED, "lookback": "9h", "unallocated_grace": "7s"}
+BY_QUEUE = dict.fromkeys(("preempt_min_runtime_of", "reclaim_min_runtime_of"), "lab/a:4h+lab:0")
+OF_KAI = {**BY_QUEUE, "reclaim_resolve_method": "queue"}
+VALUES = {**COUNTS, **SWITCHED, **OF_KAI, "lookback": "9h", "unallocated_grace": "7s"}
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -47,6 +49,21 @@ def test_settings_reach_the_core_in_its_units() -> None:
     assert changed.clusters[0].min_runtime_max == 4 * HOUR
     assert with_settings(BASE, [("grace", "1m")]).clusters[0].max_grace == MINUTE
     assert with_settings(BASE, [("preemption_margin", "0")]).scheduling.preemption_margin == 0
+
+
+def test_settings_of_queues_reach_the_policy_and_make_a_name_for_a_folder() -> None:
+    values = ("lab/a:4h + lab/b/self:0", "lab:30m")
+    kai = [("reclaim_min_runtime_of", values), ("reclaim_resolve_method", ("queue",))]
+    base = replace(BASE, budgets=(*BASE.budgets, replace(BASE.budgets[-1], path="lab/b/x")))
+    first, second = varied(lambda seed: base, ["kai"], [0], [("reclaim_min_runtime", "1h")], kai)
+    assert first.options == {
+        "reclaim_min_runtime": HOUR,
+        "reclaim_min_runtime_of": (("lab/a", 4 * HOUR), ("lab/b/self", 0)),
+        "reclaim_resolve_method": "queue",
+    }
+    assert second.options["reclaim_min_runtime_of"] == (("lab", 30 * MINUTE),)
+    assert second.label == "kai-reclaim_min_runtime_of=lab:30m-reclaim_resolve_method=queue-seed0"
+    assert "/" not in first.label and dict(first.settings)["reclaim_min_runtime_of"] == values[0]
 
 
 def test_what_is_not_set_follows_what_is() -> None:
@@ -147,6 +164,13 @@ def test_settings_that_nobody_heeds_or_that_come_twice_are_refused(
         ("priority", {"cap_percent": "half"}, "cap_percent = half: write a whole number"),
         ("backfill", {"default_limit": "0"}, "default_limit = 0: must be more than 0"),
         ("slurm", {"half_life": "30s"}, "half_life = 30000: must be at least 1 min, or 0 for no decay"),
+        ("kai", {"reclaim_min_runtime_of": "4h"}, "reclaim_min_runtime_of = 4h: write QUEUE:TIME"),
+        ("kai", {"reclaim_min_runtime_of": "lab/a:4h+"}, "reclaim_min_runtime_of = lab/a:4h+: write QUEUE:TIME"),
+        ("kai", {"preempt_min_runtime_of": "lab/a:4"}, "preempt_min_runtime_of = lab/a:4: say the unit"),
+        ("kai", {"preempt_min_runtime_of": "lab/aa:4h"}, "lab/aa: there is no such queue; did you mean lab/a?"),
+        ("kai", {"preempt_min_runtime_of": "lab/a:4h+lab/a:0"}, "lab/a: give each queue one value"),
+        ("kai", {"reclaim_resolve_method": "leaf"}, "reclaim_resolve_method = leaf: must be lca or queue"),
+        ("kai", {"reclaim_min_runtime": "lab/a:4h"}, "reclaim_min_runtime = lab/a:4h: write it like 2h30m"),
         ("slurm", {"weight_age": "1d"}, "weight_age = 1d: write a whole number"),
     ],
 )

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 
 from tenure.policies.backfill import Backfill
-from tenure.policies.base import Policy
+from tenure.policies.base import Policy, Setting
 from tenure.policies.budgets import Budgets
 from tenure.policies.dominant import Drf, DrfTree
 from tenure.policies.fifo import Fifo
@@ -41,7 +41,7 @@ DESCRIPTIONS = {
 """Name -> what it is, for people."""
 
 
-def by_name(name: str, **settings: int) -> Policy:
+def by_name(name: str, **settings: Setting) -> Policy:
     """The policy of that name with its settings. Raises ValueError naming those that there are."""
     maker = _MAKERS.get(name)
     if maker is None:

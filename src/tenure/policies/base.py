@@ -7,6 +7,11 @@ from typing import Protocol
 from tenure.core.decisions import Plan
 from tenure.core.state import Attempt, State
 
+ByQueue = tuple[tuple[str, int], ...]
+"""Paths of budgets, each with a value of its own."""
+Setting = int | str | ByQueue
+"""What a setting of a policy may be: a count or ms, a word, or one of these by queue."""
+
 
 class Policy(Protocol):
     """A pure scheduling policy. The core's state machine, ledger and placement are the same under each of them."""

@@ -10,7 +10,9 @@ from tenure.core.model import DAY, GPU, MINUTE
 from tenure.core.reasons import Because
 from tenure.core.state import Attempt, Job, State
 from tenure.policies import kai_reclaim, kai_shares, kai_usage
+from tenure.policies.base import ByQueue
 from tenure.policies.kai_reclaim import Fair, Standing
+from tenure.policies.kai_runtimes import LCA, QUEUE, Runtimes
 from tenure.policies.kai_shares import Memory, Queue
 from tenure.policies.queue_tree import QueueNode, Queues
 from tenure.policies.queues import QueuePolicy
@@ -24,7 +26,8 @@ class Kai(QueuePolicy):
 
     Whoever fits starts, the queue that is furthest below its fair share first. A queue below its own reclaims from
     those above theirs; within a queue charged jobs preempt unallocated ones, and higher priorities lower ones. Nobody
-    goes before having run for ``reclaim_min_runtime`` or ``preempt_min_runtime``.
+    goes before having run for ``reclaim_min_runtime`` or ``preempt_min_runtime``, or what ``reclaim_min_runtime_of``
+    and ``preempt_min_runtime_of`` say for its queue or one above; ``reclaim_resolve_method``: ``lca`` or ``queue``.
 
     ``k_percent``: k in percent. ``window`` of usage, ms, sliding or, with ``tumbling``, starting anew each time;
     ``half_life`` of usage within it, ms, 0: it does not decay. ``quota_percent``: a queue's quota in percent of its
@@ -43,6 +46,9 @@ class Kai(QueuePolicy):
         quota_percent: int = 100,
         preempt_min_runtime: int = 0,
         reclaim_min_runtime: int = 0,
+        preempt_min_runtime_of: ByQueue = (),
+        reclaim_min_runtime_of: ByQueue = (),
+        reclaim_resolve_method: str = LCA,
     ) -> None:
         if window < MINUTE:
             raise ValueError(f"window = {window}: must be at least 1 min")
@@ -61,7 +67,15 @@ class Kai(QueuePolicy):
                 raise ValueError(f"{setting} = {value}: must be 0 or more")
         self.k_percent, self.window, self.half_life, self.tumbling = k_percent, window, half_life, bool(tumbling)
         self.quota_percent = quota_percent
-        self.preempt_min_runtime, self.reclaim_min_runtime = preempt_min_runtime, reclaim_min_runtime
+        if reclaim_resolve_method not in (LCA, QUEUE):
+            raise ValueError(f"reclaim_resolve_method = {reclaim_resolve_method}: must be {LCA} or {QUEUE}")
+        self.runtimes = Runtimes(
+            preempt_min_runtime,
+            reclaim_min_runtime,
+            _by_queue("preempt_min_runtime_of", preempt_min_runtime_of),
+            _by_queue("reclaim_min_runtime_of", reclaim_min_runtime_of),
+            reclaim_resolve_method,
+        )
         self._seen: Queues | None = None
         self._standing: Standing | None = None
         """Of the queues that were seen last: a pass has others for each cluster."""
@@ -80,8 +94,7 @@ class Kai(QueuePolicy):
                 return plans
 
     def protected(self, attempt: Attempt, now: int) -> bool:
-        least = min(self.preempt_min_runtime, self.reclaim_min_runtime)
-        return attempt.started_at is None or now < attempt.started_at + least
+        return attempt.started_at is None or now < attempt.started_at + self.runtimes.least(attempt.leaf)
 
     def next(self, queues: Queues) -> str:
         return self._first(self.standing(queues), queues.root)[0]
@@ -96,14 +109,12 @@ class Kai(QueuePolicy):
         if not job.spec.charged:
             return ()
         standing = self.standing(queues)
-        return kai_reclaim.reclaimed(standing, job, self.reclaim_min_runtime) or kai_reclaim.preempted(
-            standing, job, self.preempt_min_runtime
-        )
+        return kai_reclaim.reclaimed(standing, job) or kai_reclaim.preempted(standing, job)
 
     def standing(self, queues: Queues) -> Standing:
         """What the nodes of a pass's queues deserve, as of its beginning."""
         if self._standing is None or self._seen is not queues:
-            self._seen, self._standing = queues, Standing(queues, self._fair(queues), self.preempt_min_runtime)
+            self._seen, self._standing = queues, Standing(queues, self._fair(queues), self.runtimes)
         return self._standing
 
     def _fair(self, queues: Queues) -> dict[str, Fair]:
@@ -148,6 +159,18 @@ class Kai(QueuePolicy):
         if len(found) == 1:
             return found[0][1:]
         return min(found, key=lambda each: _turn(standing, each[0], each[2]))[1:]
+
+
+def _by_queue(setting: str, given: ByQueue) -> dict[str, int]:
+    """By path. Raises ValueError."""
+    found: dict[str, int] = {}
+    for path, value in given:
+        if value < 0:
+            raise ValueError(f"{setting} = {path}:{value}: must be 0 or more")
+        if path in found:
+            raise ValueError(f"{setting} = {path}: give each queue one value")
+        found[path] = value
+    return found
 
 
 def _turn(standing: Standing, node: QueueNode, job: Job) -> tuple[bool, bool, bool, Fraction, Fraction, int, str]:

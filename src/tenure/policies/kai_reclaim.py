@@ -10,6 +10,7 @@ from tenure.core.ledger import Kind
 from tenure.core.reasons import Because, Number, Reason
 from tenure.core.state import Attempt, Job
 from tenure.policies import moves
+from tenure.policies.kai_runtimes import Runtimes
 from tenure.policies.queue_tree import QueueNode, Queues
 
 Level = tuple[bool, int]
@@ -54,10 +55,10 @@ def stays_lower(share: int, after: int, other: int, left: int) -> bool:
 class Standing:
     """The queues of a pass, with what each deserves as of its beginning; who holds what is as of now."""
 
-    def __init__(self, queues: Queues, fair: dict[str, Fair], preempt_min_runtime: int) -> None:
+    def __init__(self, queues: Queues, fair: dict[str, Fair], runtimes: Runtimes) -> None:
         self.queues = queues
         self.fair = fair
-        self.preempt_min_runtime = preempt_min_runtime
+        self.runtimes = runtimes
         self._waiting: dict[str, tuple[int, Level]] = {}
         """By queue: the GPUs of the smallest charged job that waits, and the highest level."""
         self._counted: tuple[int, int] | None = None
@@ -85,8 +86,8 @@ class Standing:
         least, highest = self._waiting[leaf.path]
         if self.held(leaf) + least <= self.fair[leaf.path].share:
             return True
-        jobs = self.queues.state.jobs
-        return any(level(jobs[a.job_id]) < highest for a in running(leaf, self.queues.now - self.preempt_min_runtime))
+        jobs, since = self.queues.state.jobs, self.queues.now - self.runtimes.preempted(leaf.path)
+        return any(level(jobs[a.job_id]) < highest for a in running(leaf, since))
 
     def _count(self) -> None:
         """Again after every claim."""
@@ -107,16 +108,16 @@ def running(leaf: QueueNode, since: int) -> Iterator[Attempt]:
             yield attempt
 
 
-def preempted(standing: Standing, job: Job, min_runtime: int) -> Sequence[tuple[Attempt, Because]]:
+def preempted(standing: Standing, job: Job) -> Sequence[tuple[Attempt, Because]]:
     """Whom a job may preempt in its own queue, the lowest first, and of those who started last."""
     queues, jobs = standing.queues, standing.queues.state.jobs
-    leaf = queues.nodes[job.leaf]
-    found = [a for a in running(leaf, queues.now - min_runtime) if level(jobs[a.job_id]) < level(job)]
+    leaf, since = queues.nodes[job.leaf], queues.now - standing.runtimes.preempted(job.leaf)
+    found = [a for a in running(leaf, since) if level(jobs[a.job_id]) < level(job)]
     found.sort(key=lambda a: _worth(jobs[a.job_id], a))
     return [(attempt, _outranked(job, jobs[attempt.job_id])) for attempt in found]
 
 
-def reclaimed(standing: Standing, job: Job, min_runtime: int) -> Sequence[tuple[Attempt, Because]]:
+def reclaimed(standing: Standing, job: Job) -> Sequence[tuple[Attempt, Because]]:
     """Whom a job may have evicted from other queues, in turn, until it fits; nobody when it does not fit even so.
 
     The queue that has most of what it may have is the first to lose somebody. What it lost counts from then on.
@@ -125,7 +126,7 @@ def reclaimed(standing: Standing, job: Job, min_runtime: int) -> Sequence[tuple[
     own = queues.line(job.leaf)
     if standing.held(own[-1]) + need > standing.fair[job.leaf].share:
         return ()
-    search = _Search(standing, job, min_runtime)
+    search = _Search(standing, job)
     room = moves.room_later(queues.cluster, queues.cluster.leaving.values())
     found: list[tuple[Attempt, Because]] = []
     while True:
@@ -142,7 +143,7 @@ def reclaimed(standing: Standing, job: Job, min_runtime: int) -> Sequence[tuple[
 class _Search:
     """Goes through attempts of other queues that may go for a job, as if all that were found went."""
 
-    def __init__(self, standing: Standing, job: Job, min_runtime: int) -> None:
+    def __init__(self, standing: Standing, job: Job) -> None:
         self.standing = standing
         self.need = job.spec.gpus
         queues, jobs = standing.queues, standing.queues.state.jobs
@@ -155,7 +156,8 @@ class _Search:
         """How many below each node have not been looked at."""
         for leaf in queues.leaves:
             if leaf.path != job.leaf:
-                here = [a for a in running(leaf, queues.now - min_runtime) if _is_open(queues, a)]
+                since = queues.now - standing.runtimes.reclaimed(leaf.path, by=job.leaf)
+                here = [a for a in running(leaf, since) if _is_open(queues, a)]
                 here.sort(key=lambda a: _worth(jobs[a.job_id], a), reverse=True)
                 self.prey[leaf.path] = here
                 for node in queues.line(leaf.path):

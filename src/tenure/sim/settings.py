@@ -9,7 +9,9 @@ from itertools import product
 
 from tenure import units
 from tenure.core.model import Cluster, Policy
+from tenure.core.tree import Tree
 from tenure.policies import NAMES, by_name
+from tenure.policies.base import ByQueue, Setting
 from tenure.sim.setup import Setup
 
 Pairs = Sequence[tuple[str, str]]
@@ -63,7 +65,11 @@ _COUNTS = (
     "weight_job_size",
     "weight_qos",
 )
-"""Numbers; all others but switches are durations."""
+"""Numbers."""
+_BY_QUEUE = ("preempt_min_runtime_of", "reclaim_min_runtime_of")
+"""Durations of queues."""
+_WORDS = ("reclaim_resolve_method",)
+"""What the policy knows the words for. All others are durations."""
 SETTINGS = tuple(dict.fromkeys((*_OF_SCHEDULER, *_OF_CLUSTERS, *(n for names in _OF_POLICIES.values() for n in names))))
 """All that ``--set`` and ``--vary`` know."""
 
@@ -101,10 +107,11 @@ def with_settings(setup: Setup, pairs: Pairs) -> Setup:
     given = {name: text for name, text in pairs if heeds(setup.policy, name)}
     values = {name: _value(name, text) for name, text in given.items()}
     options = {name: value for name, value in values.items() if name in _OF_POLICIES[setup.policy]}
+    numbers = {name: value for name, value in values.items() if isinstance(value, int)}
     made = replace(
         setup,
-        scheduling=_scheduling(setup.scheduling, values),
-        clusters=tuple(_cluster(cluster, values) for cluster in setup.clusters),
+        scheduling=_scheduling(setup.scheduling, numbers),
+        clusters=tuple(_cluster(cluster, numbers) for cluster in setup.clusters),
         options={**setup.options, **options},
         settings=(*setup.settings, *given.items()),
     )
@@ -115,7 +122,11 @@ def with_settings(setup: Setup, pairs: Pairs) -> Setup:
     return made
 
 
-def _value(name: str, text: str) -> int:
+def _value(name: str, text: str) -> Setting:
+    if name in _WORDS:
+        return text
+    if name in _BY_QUEUE:
+        return tuple(_by_queue(name, text))
     if name in _COUNTS:
         if not (text.isascii() and text.isdecimal() and len(text) < 10):
             raise SettingError(f"{name} = {text}: write a whole number")
@@ -124,10 +135,22 @@ def _value(name: str, text: str) -> int:
         if text not in _SWITCHES:
             raise SettingError(f"{name} = {text}: write on or off")
         return _SWITCHES[text]
+    return _duration(name, text)
+
+
+def _by_queue(name: str, text: str) -> Iterator[tuple[str, int]]:
+    for part in text.split("+"):
+        path, _, time = (each.strip() for each in part.partition(":"))
+        if not path or not time:
+            raise SettingError(f"{name} = {text}: write QUEUE:TIME, several with + between them: lab/a:4h+lab/b:30m")
+        yield path, _duration(name, time, f"{path}:")
+
+
+def _duration(name: str, text: str, of: str = "") -> int:
     try:
         return units.parse_duration(text)
     except units.UnitError as error:
-        raise SettingError(f"{name} = {text}: {error.fix}") from error
+        raise SettingError(f"{name} = {of}{text}: {error.fix}") from error
 
 
 def _scheduling(default: Policy, values: dict[str, int]) -> Policy:
@@ -162,10 +185,22 @@ def _check(setup: Setup, given: dict[str, str]) -> None:
         field = problem.field.rpartition(".")[2]
         name = _NAMED.get(field, field)
         raise SettingError(f"{name} = {given.get(name, problem.value)}: {problem.remedy}")
+    for name, value in setup.options.items():
+        if isinstance(value, tuple):
+            _check_queues(setup, name, value)
     try:
         by_name(setup.policy, **setup.options)
     except ValueError as error:
         raise SettingError(str(error)) from error
+
+
+def _check_queues(setup: Setup, name: str, given: ByQueue) -> None:
+    from tenure.config.problems import did_you_mean
+
+    nodes = Tree(setup.budgets).nodes
+    for path, _ in given:
+        if path not in nodes:
+            raise SettingError(f"{name} = {path}: there is no such queue; {did_you_mean(path, nodes)}")
 
 
 def varied(

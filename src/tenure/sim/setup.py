@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tenure.core.model import DAY, GPU, HOUR, Budget, Cluster, Host, Policy
+from tenure.policies.base import Setting
 from tenure.sim.work import Claims, Workload
 
 START = 1_767_571_200_000
@@ -44,7 +45,7 @@ class Setup:
     policy: str
     seed: int
     duration: int
-    options: Mapping[str, int] = field(default_factory=dict)
+    options: Mapping[str, Setting] = field(default_factory=dict)
     scheduling: Policy = field(default_factory=Policy)
     faults: Faults = field(default_factory=Faults)
     start: int = START
@@ -55,8 +56,8 @@ class Setup:
 
     @property
     def label(self) -> str:
-        """What tells this run from the others of its folder: policy, what was varied, seed."""
-        varied = "".join(f"-{name}={value}" for name, value in self.settings if name in self.varied)
+        """What tells this run from the others of its folder: policy, what was varied, seed. A name for a folder."""
+        varied = "".join(f"-{name}={value}" for name, value in self.settings if name in self.varied).replace("/", ".")
         return f"{self.policy}{varied}-seed{self.seed}"
 
     def told(self, options: Iterable[str]) -> Setup:
