@@ -56,7 +56,7 @@ def test_a_short_history_comes_again_and_again(lived: str) -> None:
     ids = [event.job_id for event in submitted(course)]
     assert len(ids) == len(set(ids)) and not set(ids) & course.fresh().jobs.keys()
     assert max(event.at for event in course.events) > course.since + 4 * DAY
-    assert "comes again, as often as it takes for 5d" in course.notes[0]
+    assert "comes again, as often as it takes for 5.0 d" in course.notes[0]
     with pytest.raises(NothingKept, match=f"comes again at most {MOST_TIMES} times"):
         looked(lived, 200 * DAY)
 
