@@ -132,12 +132,12 @@ def test_a_dry_run_says_what_would_be_refused_and_runs_nothing(server: TestServe
 
 
 def test_it_looks_ahead_from_now_with_what_was_submitted_lately(server: TestServer) -> None:
-    found = as_json(server, "--ahead", "10m", "--set", "max_min_runtime=1h", "--policy", "budgets,fifo")
+    found = as_json(server, "--ahead", "5m", "--set", "max_min_runtime=1h", "--policy", "budgets,fifo")
     assert found["sides"] == ["as it is", "changed", "fifo"]
-    assert found["honesty"] is None and found["until"] - found["from"] == 600_000
+    assert found["honesty"] is None and found["until"] - found["from"] == 300_000
     assert any("submitted again" in note for note in found["notes"])
     assert found["all"]["figures"]["as it is"]["jobs"] >= 20
-    text = server.cli(*FROM_SERVER, "--ahead", "10m", "--set", "preemption_margin=30m").stdout
+    text = server.cli(*FROM_SERVER, "--ahead", "5m", "--set", "preemption_margin=30m").stdout
     assert "changed against as it is" in text and "policy: preemption_margin 1h -> 30m" in text
 
 

@@ -42,8 +42,13 @@ def logs(server: TestServer, job: int) -> str:
 
 
 def test_a_job_runs_comes_back_and_is_cancelled(server: TestServer, slurm: SlurmCluster) -> None:
-    say = "echo on $SLURMD_NODENAME gpus $CUDA_VISIBLE_DEVICES as $SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}; sleep 1000"
-    submit = ("submit", "-q", "-b", "lab/language", "-g", "4", "--resumable", "--grace", "1s")
+    # Warned, it takes a moment: what ends before Slurm could be told so comes back under another id.
+    say = (
+        "trap 'sleep 1; exit 1' TERM; "
+        "echo on $SLURMD_NODENAME gpus $CUDA_VISIBLE_DEVICES as $SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}; "
+        "sleep 1000 & wait"
+    )
+    submit = ("submit", "-q", "-b", "lab/language", "-g", "4", "--resumable", "--grace", "3s")
     job = int(server.cli(*submit, "--", "/bin/sh", "-c", say).stdout)
     server.wait_state(job, "running")
     (line,) = slurm.run("squeue", "-h", "-t", "running", "-o", "%i %N %b %k").splitlines()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tenure.core.model import Budget
 from tenure.reports.metrics import summary
 from tenure.reports.records import AttemptRow, JobRow
-from tenure.reports.tables import from_slots, read_run, to_slots, write_run
+from tenure.reports.tables import from_slots, read_run, to_slots, write_json, write_run
 
 
 def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -114,3 +114,12 @@ def test_what_cannot_be_read_is_named_with_its_line(tmp_path: Path) -> None:
     about.unlink()
     with pytest.raises(FileNotFoundError):
         read_run(tmp_path)
+
+
+def test_a_file_that_could_not_be_written_whole_is_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "summary.json"
+    write_json(path, {"complete": True})
+    with pytest.raises(UnicodeEncodeError):
+        write_json(path, {"complete": False, "said": "\ud800"})
+    assert path.read_text("utf-8") == '{\n  "complete": true\n}\n'
+    assert [one.name for one in tmp_path.iterdir()] == ["summary.json"]

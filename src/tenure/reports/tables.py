@@ -91,8 +91,14 @@ def read_run(folder: Path) -> Run:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Stable bytes: keys in the order given, two spaces, a newline at the end."""
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    """Stable bytes: keys in the order given, two spaces, a newline at the end. Whole, or not there at all."""
+    new = path.with_name(f"{path.name}.new")
+    try:
+        new.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        new.replace(path)
+    except BaseException:  # Ctrl-C, too
+        new.unlink(missing_ok=True)
+        raise
 
 
 def _write_table(path: Path, record: type, rows: Iterable[object]) -> None:
