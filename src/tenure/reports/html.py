@@ -21,7 +21,7 @@ from tenure.reports.catalogue import EACH, SECONDS, SECTIONS, SHARE, written
 from tenure.reports.charts import pictures
 from tenure.reports.charts.style import Picture, Spec
 from tenure.reports.metrics import Summary, summary, wait_key
-from tenure.reports.pages import BASE, BEHAVIOURS, COMPARISON, RUN, SIDES
+from tenure.reports.pages import BASE, BEHAVIOURS, COMPARISON, RUN, SIDES, TABLE
 from tenure.reports.records import Run
 from tenure.reports.traces.template import TRACE
 from tenure.reports.waits import CLASSES, GROUPS, PERCENTILES
@@ -102,7 +102,7 @@ def _page(template: str, name: str, shown: Sequence[Picture], **parts: Any) -> s
 @cache
 def _templates() -> Environment:
     pages = {"base": BASE, "run": RUN, "comparison": COMPARISON, "sides": SIDES, "behaviours": BEHAVIOURS}
-    loader = DictLoader({**pages, "trace": TRACE})
+    loader = DictLoader({**pages, "trace": TRACE, "table": TABLE})
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 

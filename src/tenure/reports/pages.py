@@ -61,15 +61,18 @@ th:first-child, td:first-child { text-align: left; padding-left: 0; } th { font-
 </html>
 """
 
-TABLES = """{% block after %}
-{% for table in tables %}
-<h2>{{ table.title }}</h2>
+TABLE = """<h2>{{ table.title }}</h2>
 <div class="wide"><table>
 <tr>{% for cell in table.head %}<th>{{ cell }}</th>{% endfor %}</tr>
 {% for row in table.rows %}
 <tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
 {% endfor %}
 </table></div>
+"""
+"""One table, with its title."""
+TABLES = """{% block after %}
+{% for table in tables %}
+{% include "table" %}
 {% endfor %}
 {% endblock %}
 """
@@ -169,13 +172,7 @@ SIDES = """{% extends "base" %}
 {% endblock %}
 {% block after %}
 {% for table in tables %}
-<h2>{{ table.title }}</h2>
-<div class="wide"><table>
-<tr>{% for cell in table.head %}<th>{{ cell }}</th>{% endfor %}</tr>
-{% for row in table.rows %}
-<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
-{% endfor %}
-</table></div>
+{% include "table" %}
 {% for line in table.about %}<p class="quiet">{{ line }}</p>
 {% endfor %}
 {% endfor %}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -239,7 +239,10 @@ def _read(file: Path | None, given: Given, chosen: Chosen, bars: Progress) -> Re
         if file is None:
             commands = Commands()
             site = _live_site(commands, given)
-            moved: Callable[[float], None] = lambda part: bars.update(task, completed=part, total=1.0)  # noqa: E731
+
+            def moved(part: float) -> None:
+                bars.update(task, completed=part, total=1.0)
+
             sources = iter([live.ask(commands, chosen.since, chosen.until, moved)])
         else:
             site = site_of(given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -13,14 +14,15 @@ from tenure.sim.researchers.parking import IdleLoop, Squat
 from tenure.sim.work import Action, Insists, Submit, Work
 
 
-class Insistent(Trick):
+class Insistent(Trick, ABC):
     """The same claim for everything."""
 
     def submits(self, submit: Submit) -> Iterable[Action]:
         return (replace(submit, work=replace(submit.work, insists=self.claim(submit.work))),)
 
+    @abstractmethod
     def claim(self, work: Work) -> Insists:
-        raise NotImplementedError
+        """What they insist on for this work."""
 
 
 class LongestContract(Insistent):
