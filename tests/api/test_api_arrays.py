@@ -88,7 +88,13 @@ def test_several_of_an_array_are_changed_at_once(api: Api) -> None:
     for job in range(2, 7):
         api.reach(job, "cancelled")
     assert api.get("/v1/arrays/1")["ended"] is True
-    problem = api.post("/v1/arrays/1/cancel", code=409)
+    seq = api.engine.last_seq
+    assert api.post("/v1/arrays/1/cancel")["states"] == {"cancelled": 5, "succeeded": 1}
+    assert api.post("/v1/arrays/1/cancel", {"indices": "4"})["ended"] is True
+    assert api.engine.last_seq == seq, "once more does nothing"
+    problem = api.post("/v1/arrays/1/cancel", {"indices": "0"}, code=409)
+    assert problem["detail"].startswith("array 1: these jobs have ended")
+    problem = api.post("/v1/arrays/1/hold", code=409)
     assert problem["detail"].startswith("array 1: all of its jobs have ended")
 
 

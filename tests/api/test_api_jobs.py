@@ -96,6 +96,17 @@ def test_hold_release_priority_and_the_end(api: Api) -> None:
     assert conflict.status_code == 409 and "failed" in conflict.json()["detail"]
 
 
+def test_cancelling_once_more_does_nothing(api: Api) -> None:
+    job = api.submit(user="ann")["id"]
+    api.post(f"/v1/jobs/{job}/cancel", user="ann")
+    api.reach(job, "cancelled")
+    seq = api.engine.last_seq
+    again = api.post(f"/v1/jobs/{job}/cancel", user="ann")
+    assert again["state"] == "cancelled" and again["ended"] and api.engine.last_seq == seq
+    assert api.post(f"/v1/jobs/{job}/hold", user="ann", code=409)["detail"].startswith(f"job {job} has ended")
+    api.post(f"/v1/jobs/{job}/cancel", user="bob", code=403)
+
+
 def test_a_forced_eviction_is_recorded_with_who_and_why(api: Api) -> None:
     job = api.submit(gpus=8, resumable=True)
     api.reach(job["id"], "running")

@@ -104,6 +104,15 @@ def test_a_submission_is_tried_again_under_one_key() -> None:
     assert len(seen) == 2 and len(keys) == 1 and all(keys)
 
 
+def test_a_cancellation_is_sent_again() -> None:
+    """Once more does nothing (test_cancelling_once_more_does_nothing)."""
+    for cancel in (lambda client: client.cancel(1), lambda client: client.cancel_array(1)):
+        seen: list[httpx.Request] = []
+        with pytest.raises(Unreachable, match="does not answer as this version"):
+            cancel(client_of(failing(httpx.ReadError, 1, seen)))
+        assert len(seen) == 2
+
+
 def test_a_server_that_is_stopping_is_asked_again() -> None:
     seen: list[httpx.Request] = []
 
@@ -159,9 +168,9 @@ def test_every_request_of_the_api_has_a_method(shared: Api) -> None:
         with pytest.raises(TimeoutError):
             client.wait(job, timeout_s=0)
         client.evict(job, "test")
+        assert client.wait(job).state == "preempted"
         with pytest.raises(TenureError):
-            client.cancel(job + 1)
-        client.wait(job)
+            client.cancel(job)
         for action in (client.drain, client.fail_host, client.resume_host):
             action("main", "n1", "test")
         client.pause()

@@ -82,7 +82,8 @@ def test_a_throttle_and_what_is_done_to_several(server: TestServer) -> None:
     assert {job.array_index for job in server.client.jobs(array=first)} == {2, 3, 4}
     assert f"array {number} released" in server.cli("release", number).stdout
     server.cli("wait", f"{number}_[2-4]")
-    said = server.cli("cancel", number, code=2).stderr
+    assert f"array {number} cancelled (array {number}: 1 cancelled, 9 succeeded)" in server.cli("cancel", number).stdout
+    said = server.cli("hold", number, code=2).stderr
     assert f"array {number}: all of its jobs have ended" in said
 
 

@@ -157,7 +157,9 @@ def test_hold_release_priority_and_cancel(server: TestServer) -> None:
     server.cli("kill", number)
     assert server.client.wait(int(number)).state == "cancelled"
     mixed = server.cli("cancel", number, "999999", code=4)
-    assert "has ended" in mixed.stderr and "job = 999999: there is no such job" in mixed.stderr
+    assert f"job {number} cancelled\n" in mixed.stdout, "once more does nothing"
+    assert "has ended" not in mixed.stderr and "job = 999999: there is no such job" in mixed.stderr
+    assert "has ended (cancelled)" in server.cli("hold", number, code=2).stderr
 
 
 def test_budgets_hosts_status_and_events(server: TestServer) -> None:

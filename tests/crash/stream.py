@@ -217,15 +217,9 @@ class Stream:
         assert job_id not in self.jobs, "an id was given twice"
         self.jobs[job_id] = wish
         if wish.ends == {"cancelled"}:
-            self._insist(lambda client: self._cancel(client, job_id))
+            self._insist(lambda client: client.cancel(job_id))
         while not self._ended.wait(0.05) and self._insist(lambda client: len(client.jobs_page().items)) >= LIVE:
             pass
-
-    @staticmethod
-    def _cancel(client: Client, job_id: int) -> None:
-        """Once more may be too late: the answer to the first was lost, and it has ended."""
-        if not client.job(job_id).ended:
-            client.cancel(job_id)
 
     def _insist(self, ask: Any) -> Any:
         """Ask until a server lives long enough to answer; the same key makes it happen once."""

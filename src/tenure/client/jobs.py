@@ -116,7 +116,8 @@ class Jobs(Connection):
                 return
 
     def cancel(self, job_id: int) -> JobView:
-        return self._call(JobView, "POST", f"/v1/jobs/{job_id}/cancel")
+        """Of a job that was cancelled before, too: it is sent again when no answer came."""
+        return self._call(JobView, "POST", f"/v1/jobs/{job_id}/cancel", again=True)
 
     def hold(self, job_id: int) -> JobView:
         return self._call(JobView, "POST", f"/v1/jobs/{job_id}/hold")
@@ -129,7 +130,7 @@ class Jobs(Connection):
 
     def cancel_array(self, array_id: int, indices: str | None = None) -> ArrayView:
         """All live jobs of an array, or those with ``indices`` like ``0-3,7``."""
-        return self._call(ArrayView, "POST", f"/v1/arrays/{array_id}/cancel", json={"indices": indices})
+        return self._call(ArrayView, "POST", f"/v1/arrays/{array_id}/cancel", json={"indices": indices}, again=True)
 
     def hold_array(self, array_id: int, indices: str | None = None) -> ArrayView:
         return self._call(ArrayView, "POST", f"/v1/arrays/{array_id}/hold", json={"indices": indices})

@@ -12,7 +12,9 @@ from tenure.api.models import ArrayView
 from tenure.api.requests import ArrayRequest
 from tenure.core import waits
 from tenure.core.events import CancelRequested, Held, Released
+from tenure.core.lifecycle import JobState
 from tenure.engine.engine import Engine
+from tenure.engine.errors import Conflict
 from tenure.engine.requests import ArrayChange
 from tenure.store import UserRow
 
@@ -27,7 +29,7 @@ def show(array_id: JobId, engine: Server, _user: Caller) -> ArrayView:
 
 @router.post("/{array_id}/cancel")
 def cancel(array_id: JobId, engine: Server, user: Caller, body: ArrayRequest | None = None) -> ArrayView:
-    """Cancel its live jobs, or those with these indices, in one step."""
+    """Cancel its live jobs, or those with these indices, in one step. Once more does nothing."""
     return _change(engine, user, array_id, body, CancelRequested)
 
 
@@ -57,5 +59,12 @@ def _change(engine: Engine, user: UserRow, array_id: int, body: ArrayRequest | N
     if what is Released:
         for job in jobs:
             check_release(engine, user, job.id, owner)
-    engine.change_array(array_id, wanted, what, user.name)
+    try:
+        engine.change_array(array_id, wanted, what, user.name)
+    except Conflict:
+        cancelled = what is CancelRequested and engine.store.list_jobs(
+            array=array_id, indices=wanted, states=[JobState.CANCELLED], limit=1
+        )
+        if not cancelled:
+            raise
     return array_view(engine, row)

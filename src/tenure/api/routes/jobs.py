@@ -32,6 +32,7 @@ from tenure.api.submission import complete
 from tenure.core.lifecycle import JobState
 from tenure.core.reasons import Reason, Refusal
 from tenure.engine.engine import Engine
+from tenure.engine.errors import Conflict
 from tenure.engine.wishes import Wish
 from tenure.store import UserRow
 
@@ -173,9 +174,16 @@ def change(job_id: JobId, body: PriorityRequest, engine: Server, user: Caller) -
 
 @router.post("/{job_id}/cancel")
 def cancel(job_id: JobId, engine: Server, user: Caller) -> JobView:
-    """Cancel: a queued job ends at once, a running one is warned and then killed."""
-    live_job_for(engine, user, job_id)
-    engine.cancel(job_id, user.name)
+    """Cancel: a queued job ends at once, a running one is warned and then killed.
+
+    Once more does nothing, so that it can be sent again when no answer came.
+    """
+    try:
+        live_job_for(engine, user, job_id)
+        engine.cancel(job_id, user.name)
+    except Conflict:
+        if job_of(engine, job_id).state != JobState.CANCELLED:
+            raise
     return _now(engine, job_id)
 
 
