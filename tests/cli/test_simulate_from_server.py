@@ -20,6 +20,7 @@ import pytest
 
 from support.lived import site
 from support.server import TestServer
+from tenure import units
 from tenure.core.model import DAY
 from tenure.sim.months import month_of
 
@@ -129,6 +130,12 @@ def test_a_dry_run_says_what_would_be_refused_and_runs_nothing(server: TestServe
     assert as_json(server, "--last", "1h", *moved)["refused"] == {
         "changed": ["1 change of the configuration that was made meanwhile left out"]
     }
+
+
+def test_the_last_time_is_counted_back_from_until(server: TestServer) -> None:
+    moment = server.client.job(18).submitted_at
+    found = as_json(server, "--last", "1s", "--until", units.format_time(moment), "--policy", "fifo", "--dry-run")
+    assert found["until"] == moment and found["from"] == moment - 1000
 
 
 def test_it_looks_ahead_from_now_with_what_was_submitted_lately(server: TestServer) -> None:

@@ -30,7 +30,8 @@ _LAST = "7d"
 def from_server(
     config: ConfigOption = None,
     last: Annotated[
-        str | None, typer.Option(metavar="TIME", help=f"Run the last TIME again [{_LAST}].", show_default=False)
+        str | None,
+        typer.Option(metavar="TIME", help=f"Run the last TIME again, up to --until [{_LAST}].", show_default=False),
     ] = None,
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help="Run again from this moment on.", show_default=False)
@@ -132,12 +133,15 @@ class _Span:
         if last is not None and since is not None:
             raise CliError(f"since = {since}: --last {last} says when to begin already; give one of the two")
         end = None if until is None else _moment("until", until, now)
-        begins = _moment("since", since, now) if since is not None else now - _length("last", last or _LAST)
-        if begins >= (now if end is None else end):
+        stops = now if end is None else end
+        begins = _moment("since", since, now) if since is not None else stops - _length("last", last or _LAST)
+        if begins >= stops:
             raise CliError(
                 f"{'since' if since else 'last'} = {since or last or _LAST}: nothing lies between it and the end"
             )
         title = f"since {units.format_time(begins)}" if since is not None else f"the last {last or _LAST}"
+        if end is not None:
+            title += f" until {units.format_time(end)}" if since is not None else f" before {units.format_time(end)}"
         return cls(begins, end, None, f"What if: {title} again")
 
 
