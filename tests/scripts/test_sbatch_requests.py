@@ -270,6 +270,9 @@ def test_what_is_told_beside_the_request(monkeypatch: pytest.MonkeyPatch) -> Non
         "SBATCH_TIMELIMIT",
     ]
     assert made.differs == ["qos", "nice"] and made.quiet and made.dry_run
+    assert submitted("true", "--gpus 1", after="--lr 1 --plan --dry-run").notes[:1] == [
+        "--plan, --dry-run: given to the script; for Tenure write it before the script"
+    ]
 
 
 def test_the_script_is_sent_with_its_arguments(here: Path) -> None:

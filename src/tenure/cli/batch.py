@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -141,7 +141,7 @@ def _batch(options: JobOptions, script: Script, typed: list[Given], site: Site |
     changed = any(fields.get(name) is not made.fields.get(name) for name in ("replicas", "gpus", "cpus", "memory"))
     _launch(body, script, list(options.words or ())[1:], made, changed)
     notes = [*made.notes, *(f"{place}: {text}" for place, text in script.unread), *_where_it_runs(script, body, made)]
-    notes += _not_read(os.environ)
+    notes += [*_not_meant(list(options.words or ())[1:]), *_not_read(os.environ)]
     return Prepared(
         body=body,
         origins={name: one.origin for name, one in fields.items()},
@@ -251,6 +251,12 @@ def _where_it_runs(script: Script, body: Mapping[str, Any], made: Converted) -> 
             "see docs/sbatch.md"
         ]
     return []
+
+
+def _not_meant(words: Sequence[str]) -> list[str]:
+    """As with sbatch, what stands after the script is the script's; somebody who meant a dry run should know."""
+    given = [word for word in words if word in ("--dry-run", "--plan")]
+    return [f"{', '.join(given)}: given to the script; for Tenure write it before the script"] if given else []
 
 
 def _not_read(environ: Mapping[str, str]) -> list[str]:
