@@ -237,6 +237,16 @@ def test_users_and_what_they_may_not(server: TestServer) -> None:
     assert "user changed" in server.cli("audit").stdout
 
 
+def test_what_people_write_is_shown_as_they_wrote_it(server: TestServer) -> None:
+    """Square brackets are markup for rich: swallowed, or an error."""
+    server.cli("tokens", "add", "--label", "[red]lap[/top]")
+    assert "[red]lap[/top]" in server.cli("tokens", "ls").stdout
+    server.cli("drain", "n2", "--why", "too [hot] in [/here]")
+    assert "too [hot] in [/here]" in server.cli("audit").stdout
+    assert "too [hot] in [/here]" in server.cli("hosts").stdout
+    server.cli("undrain", "n2")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

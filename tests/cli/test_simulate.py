@@ -148,7 +148,9 @@ def test_reports_open_offline_compare_and_are_drawn_again(tmp_path: Path) -> Non
     assert (out / "comparison.html").is_file()
     compared = simulate("compare", out / "budgets-seed0", out / "fifo-seed0", "--out", tmp_path / "again")
     assert compared.returncode == 0, compared.stderr
-    assert "fifo against budgets" in compared.stdout
+    assert "fifo against budgets\n- " in compared.stdout and "without a spread to compare with" in compared.stdout
+    assert "delivered of what was owed" in compared.stdout and "|" not in compared.stdout
+    assert json.loads(simulate("compare", out, "--out", tmp_path / "again", "--json").stdout)["findings"]
     whole = (out / "fifo-seed0" / "report.html").read_text()
     drawn = simulate("report", out / "fifo-seed0", "--window", "1h..3h", "--hosts", "1")
     assert drawn.returncode == 0, drawn.stderr

@@ -294,10 +294,12 @@ def audit(
     if json:
         print_json(found)
         return
+    from rich.markup import escape
+
     from tenure.cli import render
 
     table = render.table("WHEN", "WHO", "WHAT", "TO", "DETAIL", fold=("DETAIL",))
     for row in found:
         detail = ", ".join(f"{key} = {value}" for key, value in row.detail.items())
-        table.add_row(render.clock(row.at), row.who, row.action, row.target, detail)
+        table.add_row(render.clock(row.at), escape(row.who), row.action, escape(row.target), escape(detail))
     render.output().print(table)

@@ -73,12 +73,14 @@ def list_tokens(
     if json:
         print_json(found)
         return
+    from rich.markup import escape
+
     from tenure.cli import render
 
     table = render.table("ID", "USER", "LABEL", "MADE", "LAST USED", "EXPIRES", right=("ID",))
     for token in found:
         times = (render.clock(at) for at in (token.created_at, token.last_used_at, token.expires_at))
-        table.add_row(str(token.id), token.user, token.label, *times)
+        table.add_row(str(token.id), escape(token.user), escape(token.label), *times)
     render.output().print(table)
 
 

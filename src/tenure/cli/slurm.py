@@ -189,11 +189,13 @@ def jobs(partition: Partitions = None, json: Json = False) -> None:
 
 
 def _show_jobs(shown: Sequence[Mapping[str, str | int | None]]) -> None:
+    from rich.text import Text
+
     from tenure.cli import render
 
     table = render.table("ID", "USER", "ACCOUNT", "STATE", "JOB", "NOT ADOPTED", fold=("NOT ADOPTED",))
     for one in shown:
-        table.add_row(*("" if value is None else str(value) for value in one.values()))
+        table.add_row(*(Text("" if value is None else str(value)) for value in one.values()))
     render.output().print(table)
 
 

@@ -162,7 +162,7 @@ def compare(
     from tenure.cli.simulation import view
 
     summaries = read_summaries([run for folder in folders for run in run_folders(folder)])
-    view.show_comparison(view.write_comparison(summaries, out), out, as_json=as_json)
+    view.show_comparison(view.write_comparison(summaries, out), summaries, out, as_json=as_json)
 
 
 @app.command()

@@ -85,7 +85,7 @@ def fitting(made: Table, rows: Sequence[Sequence[str]], width: int) -> tuple[Sho
     wide = _widened({place: (least[place], longest[place], len(heads[place])) for place in kept}, width)
     table = Shown(box=None, pad_edge=False, header_style="bold", padding=(0, _BETWEEN, 0, 0))
     for place in kept:
-        table.add_column(heads[place], justify="right" if place else "left", width=wide[place], overflow="fold")
+        table.add_column(Text(heads[place]), justify="right" if place else "left", width=wide[place], overflow="fold")
     for row in cells:
         table.add_row(*(Text(row[place], no_wrap=place > 0, overflow="fold") for place in kept))
     return table, _left_out(heads, kept)

@@ -16,6 +16,9 @@ from tenure.cli import render
 from tenure.cli.context import print_json
 from tenure.cli.errors import CliError
 
+_PAIRS = 3
+"""So many pairs are told in words; the page has all."""
+
 Summary = dict[str, Any]
 Groups = dict[str, list[Summary]]
 Show = Callable[[float], str]
@@ -84,14 +87,18 @@ def group_of(summary: Summary) -> str:
     return f"{summary['policy']} {settings}".strip()
 
 
-def show(summaries: Sequence[Summary], out: Path | None, said: Collection[str] = ()) -> None:
-    """The table on stdout, and where the rest is. ``said``: notes that were told before.
+def show(
+    summaries: Sequence[Summary], out: Path | None, said: Collection[str] = (), groups: Groups | None = None
+) -> None:
+    """The table on stdout, and where the rest is. ``said``: notes that were told before. ``groups``: what to call the
+    seeds of one variant, if not by policy and settings.
 
     A column for each group, or, if these are too many for the terminal, a row for each with what matters most.
     """
-    groups: Groups = {}
-    for summary in summaries:
-        groups.setdefault(group_of(summary), []).append(summary)
+    if groups is None:
+        groups = {}
+        for summary in summaries:
+            groups.setdefault(group_of(summary), []).append(summary)
     seeds = max((len(group) for group in groups.values()), default=0)
     console = render.output()
     table = _columns(groups, seeds)
@@ -116,7 +123,7 @@ def show(summaries: Sequence[Summary], out: Path | None, said: Collection[str] =
 def _columns(groups: Groups, seeds: int) -> Table:
     """A row for each figure, a column for each group."""
     table = Table(box=None, title_justify="left", pad_edge=False)
-    table.add_column(f"median of {seeds} seeds [range]" if seeds > 1 else "")
+    table.add_column(Text(f"median of {seeds} seeds [range]" if seeds > 1 else ""))
     for name in groups:
         table.add_column(Text(name), justify="right")
     for title, key, how in ROWS:
@@ -176,10 +183,35 @@ def write_comparison(summaries: Sequence[Summary], out: Path) -> Any:
             raise CliError(f"{error}: name every run once") from error
 
 
-def show_comparison(comparison: Any, out: Path, *, as_json: bool) -> None:
-    """What the comparison says in words."""
+def show_comparison(comparison: Any, summaries: Sequence[Summary], out: Path, *, as_json: bool) -> None:
+    """What exceeds the spread in words, then all variants side by side."""
+    from tenure.reports.differences import compare
+
     if as_json:
         print_json(comparison)
         return
-    print((out / "comparison.md").read_text(encoding="utf-8"))
-    print(f"pictures are in {out / 'comparison.html'}")
+    output, page = render.output(), out / "comparison.html"
+    for line in (comparison["about"], *comparison["warnings"]):
+        output.print(Text(line), soft_wrap=True)
+    pairs = comparison["sentences"]
+    for pair in pairs[:_PAIRS]:
+        output.print(Text(f"\n{pair['variant']} against {pair['against']}", style="bold"), soft_wrap=True)
+        for line in _differences(pair):
+            output.print(Text(f"- {line}"), soft_wrap=True)
+    if len(pairs) > _PAIRS:
+        output.print(Text(f"\nand {units.counted(len(pairs) - _PAIRS, 'more pair')}: see {page}"), soft_wrap=True)
+    output.print()
+    show(summaries, out, groups={one.label: list(one.by_seed.values()) for one in compare(summaries).variants})
+
+
+def _differences(pair: dict[str, Any]) -> list[str]:
+    """What is larger than chance; the rest is counted."""
+    from tenure.reports.differences import BETTER, DIFFERENT, NO_SPREAD, TENDENCY, WITHIN, WORSE
+
+    lines = [f"{kind}: {line}" for kind in (BETTER, WORSE, DIFFERENT) for line in pair.get(kind, ())]
+    few, alone = sum(len(pair.get(kind, ())) for kind in (TENDENCY, WITHIN)), len(pair.get(NO_SPREAD, ()))
+    if few:
+        lines.append(f"{units.counted(few, 'figure')} within the spread of the seeds, or no more than a tendency")
+    if alone:
+        lines.append(f"{units.counted(alone, 'figure')} without a spread to compare with")
+    return lines
