@@ -290,7 +290,8 @@ def test_a_released_job_is_held_again(watched: Watched, slurm: SlurmCluster, roo
 
 
 def test_a_supervisor_hangs_and_slurm_ends_it(watched: Watched, slurm: SlurmCluster, line: Line) -> None:
-    pid_of_supervisor = sh(f"echo $PPID > {line}; sleep 1000")
+    # One process: a shell would tell of its child's end by 143 when Slurm's signal reaches that first.
+    pid_of_supervisor = sh(f"echo $PPID > {line}; exec sleep 1000")
     watched.executor.start(on(slurm.names[0], command=pid_of_supervisor))
     pid = int(line.hear())
     watched.running()
