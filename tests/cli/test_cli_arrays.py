@@ -24,11 +24,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestServer]:
 @pytest.fixture(autouse=True)
 def nothing_left(server: TestServer) -> Iterator[None]:
     yield
-    for job in server.client.jobs():
-        if job.state != "stopping":
-            server.client.cancel(job.id)
-    for job in list(server.client.jobs()):
-        server.client.wait(job.id, timeout_s=60)
+    server.clear()
 
 
 def submit(server: TestServer, *arguments: str) -> str:

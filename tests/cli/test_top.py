@@ -108,10 +108,7 @@ def busy(server: TestServer) -> Iterator[dict[str, int]]:
         if name != "waits":
             server.wait_state(made[name], "running")
     yield made
-    for job in list(server.client.jobs()):
-        if job.state != "stopping":
-            server.client.cancel(job.id)
-        server.client.wait(job.id, timeout_s=60)
+    server.clear()
 
 
 def test_a_frame_has_the_cluster_the_budgets_and_the_jobs(server: TestServer, busy: dict[str, int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -39,8 +40,12 @@ def until(met: Callable[[], bool], what: str) -> None:
 
 
 def estimators(server: TestServer) -> list[psutil.Process]:
-    children = psutil.Process(server.process.pid).children()
-    return [child for child in children if "tenure.forecast" in child.cmdline()]
+    found = []
+    for child in psutil.Process(server.process.pid).children():
+        with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+            if "tenure.forecast" in child.cmdline():
+                found.append(child)
+    return found
 
 
 def test_a_queued_job_is_told_when_it_starts_and_the_error_is_shown_beside_the_next(server: TestServer) -> None:

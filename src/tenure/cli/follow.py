@@ -189,7 +189,7 @@ class Session:
 
     def __init__(self, client: Client, job: JobView, *, quiet: bool) -> None:
         self.client, self.job, self.quiet = client, job, quiet
-        self.interrupted = False
+        self.interrupted = self._cancelled = False
         self._readers: list[threading.Thread] = []
         self._said = ""
 
@@ -208,13 +208,15 @@ class Session:
                 self._read(rank, stream, f"[{rank}] ".encode() if replicas > 1 else b"")
         while not self.job.ended:
             try:
+                if self.interrupted and not self._cancelled:
+                    self._cancel()
                 self._news()
                 self.job = self.client.wait_once(self.job.id, wait_ms=_POLL_MS, unless=self.job.state)
             except KeyboardInterrupt:
-                if self.interrupted:
+                if self.interrupted:  # perhaps while the cancellation is under way
                     self._say(f"job {self.job.id} is left to itself; tenure logs -f {self.job.id} shows it again")
                     return Exit.INTERRUPTED
-                self._cancel()
+                self.interrupted = True
         for reader in self._readers:
             reader.join(timeout=10)
         self._news()
@@ -223,12 +225,12 @@ class Session:
     def _cancel(self) -> None:
         from tenure.client import TenureError
 
-        self.interrupted = True
         self._say(f"cancelling job {self.job.id}; Ctrl-C again leaves it to itself")
         try:
             self.job = self.client.cancel(self.job.id)
         except TenureError as error:
             self._say(str(error))  # it has ended meanwhile
+        self._cancelled = True
 
     def _news(self) -> None:
         from tenure.cli import render
