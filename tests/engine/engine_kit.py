@@ -154,7 +154,7 @@ class FakeExecutor:
             self.polls += 1
             self._polled.notify_all()
         self._check()
-        return [self._report(run) for run in self.runs.values()]
+        return [self._report(run) for run in list(self.runs.values())]
 
     def _report(self, run: Run) -> Report:
         age = None if run.checkpoint is None else self.hands.steady - run.checkpoint
