@@ -158,25 +158,34 @@ def test_a_second_ctrl_c_leaves_the_job_to_itself(tmp_path: Path) -> None:
 
 
 class Hasty(Client):
-    """Ctrl-C is pressed while it waits, and again before it hears that the job is cancelled."""
+    """Ctrl-C is pressed while it does something, each time for the first time."""
 
-    def wait_once(self, job_id: int, *, wait_ms: int = 0, unless: str | None = None) -> JobView:
-        raise KeyboardInterrupt
+    def __init__(self, server: TestServer, *during: str) -> None:
+        super().__init__(server.url, server.token)
+        self._during = list(during)
 
-    def cancel(self, job_id: int) -> JobView:
-        super().cancel(job_id)
-        raise KeyboardInterrupt
+    def _call(self, model: Any, method: str, path: str, **more: Any) -> Any:
+        answer = super()._call(model, method, path, **more)
+        if self._during and path.endswith(self._during[0]):
+            self._during.pop(0)
+            raise KeyboardInterrupt
+        return answer
 
 
-def test_a_second_ctrl_c_may_come_before_the_cancellation_is_answered(
-    server: TestServer, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("first", ["/wait", ""], ids=["while it waits", "before it reads any output"])
+@pytest.mark.parametrize("second", [False, True])
+def test_ctrl_c_counts_whenever_it_comes(
+    server: TestServer, capsys: pytest.CaptureFixture[str], first: str, second: bool
 ) -> None:
-    number = submit(server, "sleep", "300")
-    server.wait_state(number, "running")
-    with Hasty(server.url, server.token) as client:
-        session = Session(client, server.client.job(number), quiet=False)
+    """The second one before it hears that the job is cancelled."""
+    done = server.client.submit({"budget": "lab/language", "command": ["sleep", "300"]})
+    number = done.job.id
+    with Hasty(server, f"/{number}{first}", *(["/cancel"] if second else [])) as client:
+        session = Session(client, done, quiet=False)
         assert session.run() == 130
-        assert f"job {number} is left to itself" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert f"cancelling job {number}" in said
+        assert (f"job {number} is left to itself" in said) == second
         assert server.client.wait(number, timeout_s=60).state == "cancelled"
         for reader in session._readers:
             reader.join(60)
