@@ -77,7 +77,7 @@ class Lab:
             cwd="/",
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
 
@@ -124,7 +124,7 @@ class Lab:
         return path, f"until [ -e {path} ]; do sleep 0.1; done"
 
     def wait(self, done: Callable[[], bool], what: str | Callable[[], str]) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not done():
             assert time.monotonic() < deadline, what if isinstance(what, str) else what()
             time.sleep(0.1)

@@ -114,7 +114,7 @@ def reasons(slurm: SlurmCluster) -> str:
 
 
 def wait_until(done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not done():
         assert time.monotonic() < deadline, what
         time.sleep(0.2)

@@ -34,7 +34,7 @@ while True: signal.pause()
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
-    with_short_patience = "SlurmdTimeout=5"
+    with_short_patience = "SlurmdTimeout=10"
     yield from cluster(tmp_path_factory.mktemp("slurm"), nodes=4, conf=with_short_patience)
 
 

@@ -204,7 +204,7 @@ class TestServer:
         who = {} if token is None else {"TENURE_URL": self.url, "TENURE_TOKEN": token}
         return {**self.environment, **who, **(env or {})}
 
-    def wait_state(self, job: int, *states: str, timeout_s: float = 30) -> str:
+    def wait_state(self, job: int, *states: str, timeout_s: float = 60) -> str:
         """Wait until the job is in one of ``states``."""
         end = time.monotonic() + timeout_s
         while time.monotonic() < end:

@@ -20,7 +20,8 @@ import pytest
 from support.ports import free_ports
 
 HOW = "apt-get install --no-install-recommends slurmctld slurmd slurm-client munge"
-PATIENCE_S = 60
+PATIENCE_S = 120
+"""How long is waited for what must come. Nothing depends on it when all is well."""
 _DAEMONS = ("slurmctld", "slurmd", "slurmstepd")
 _CONF = """ClusterName=tenure
 SlurmctldHost=localhost(127.0.0.1)
@@ -58,7 +59,7 @@ MinJobAge=3600
 KillWait=5
 CompleteWait=0
 InactiveLimit=0
-SlurmdTimeout=10
+SlurmdTimeout=60
 SlurmctldTimeout=30
 BatchStartTimeout=30
 MessageTimeout=30
@@ -146,15 +147,14 @@ class SlurmCluster:
         """End every process that belongs to it, and nothing else."""
         with contextlib.suppress(subprocess.SubprocessError):
             subprocess.run(("scancel", "--state=RUNNING"), env=self.env, timeout=10, check=False, capture_output=True)
-        for _ in range(50):
-            ours = list(self._ours())
-            if not ours:
-                return
+        deadline = time.monotonic() + PATIENCE_S
+        while ours := list(self._ours()):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"left behind: {ours}")
             for pid in ours:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.05)
-        raise RuntimeError(f"left behind: {ours}")
 
     def start_controller(self) -> None:
         self._daemon("slurmctld", "-f", str(self.conf_file))
