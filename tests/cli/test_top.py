@@ -290,6 +290,31 @@ def test_help_and_leaving(server: TestServer) -> None:
     screen(server, body)
 
 
+def test_what_comes_while_it_closes_is_passed_over(server: TestServer, busy: dict[str, int]) -> None:
+    """On a busy machine news, ticks and answers may find its parts gone."""
+    tried = []
+
+    class Late(TopApp):
+        async def _close_all(self) -> None:
+            await super()._close_all()
+            assert self.taken is not None and self.asked is not None
+            self._tick()
+            self._moved()
+            self._answer(self.asked, "late")
+            tried.append(self._width())
+
+    async def main() -> None:
+        app = Late(lambda: Client(server.url, server.token, patience_s=0), user="admin")
+        async with app.run_test() as pilot:
+            on = Screen(pilot, app)
+            await on.until(lambda: app.taken is not None and len(on.jobs()) == 3, "three jobs")
+            await on.press("w")
+            await on.until(lambda: on.pane() != "", "the pane")
+
+    asyncio.run(main())
+    assert len(tried) == 1
+
+
 @pytest.mark.parametrize("size", [(80, 24), (200, 60), (30, 8)])
 def test_it_fits_every_terminal(server: TestServer, busy: dict[str, int], size: tuple[int, int]) -> None:
     async def body(on: Screen) -> None:
