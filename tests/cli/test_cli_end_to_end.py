@@ -15,7 +15,6 @@ import pytest
 
 from support.ports import free_ports
 from support.server import TestServer
-from tenure.api.models import JobView
 from tenure.cli.follow import Session
 from tenure.client import Client
 

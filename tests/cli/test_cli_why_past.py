@@ -59,7 +59,6 @@ class Happened:
             (row,) = store.evictions(job_id=self.victim)
             return row.at
 
-
     def while_the_gainer_ran(self) -> int:
         with Store.open(f"sqlite:///{self.server.directory}/.tenure/tenure.db") as store:
             (row,) = store.attempts_of(self.gainer)

@@ -236,8 +236,11 @@ class Rig:
         self.store.close()
 
     def turn(self) -> None:
-        """Return when the engine has been through a whole round that began after this call."""
-        for _ in range(2):
+        """Return when the engine has been through two whole rounds that began after this call.
+
+        In the first one it hears of an end, and starts what had waited for that; in the second, that this is up.
+        """
+        for _ in range(3):
             before = self.executor.polls
             self.engine.poke()
             self.executor.await_poll(before)

@@ -6,14 +6,14 @@ import os
 import socket
 
 FIRST, LAST, BLOCK = 10_000, 20_000, 20
-"""Below the ports of jobs (MASTER_PORT) and those of outgoing connections: a client that knocks while no server is there
-could be given the very port, and would talk to itself."""
+"""Below the ports of jobs (MASTER_PORT) and those of outgoing connections: a client that knocks while no server is
+there could be given the very port, and would talk to itself."""
 _held: list[socket.socket] = []
 """What other processes see that a block is taken by. The system lets go of it when this process ends, however."""
 
 
 def free_ports(count: int = 1) -> int:
-    """The first of so many ports in a row, at most ``BLOCK``. Each call gives others. Raises OSError when none are left."""
+    """The first of so many ports in a row, at most ``BLOCK``. Others with each call. Raises OSError when none are left."""
     assert 0 < count <= BLOCK
     blocks = (LAST - FIRST) // BLOCK
     for number in range(blocks):

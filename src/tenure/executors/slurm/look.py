@@ -18,8 +18,8 @@ class Look:
 
     ``marked``: all that the plugin has held at birth, with their marks, but for those in ``given``. ``given``: by its
     comment what was perhaps submitted by this server as a user, and has no mark of it yet: anybody can write such a
-    comment. Those that have it are in ``adopted``. ``asked``: when the question was put, by the clock since boot, in ms:
-    what the look shows was so then or later.
+    comment. Those that have it are in ``adopted``. ``asked``: when the question was put, by the clock since boot, in
+    ms: what the look shows was so then or later.
     """
 
     rows: Sequence[Row]
