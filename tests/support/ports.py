@@ -13,7 +13,7 @@ _held: list[socket.socket] = []
 
 
 def free_ports(count: int = 1) -> int:
-    """The first of so many ports in a row, at most ``BLOCK``. Others with each call. Raises OSError when none are left."""
+    """The first of so many ports in a row, at most ``BLOCK``; others with each call. Raises OSError without any."""
     assert 0 < count <= BLOCK
     blocks = (LAST - FIRST) // BLOCK
     for number in range(blocks):

@@ -78,7 +78,7 @@ class Gang:
         self.written: dict[str, int] = {}
         """By host, when its status was written, in ns by the file system's clock."""
         self._seen: dict[str, tuple[int, int, int]] = {}
-        """By host, the file that its status was read from. What ends at once is written twice in a tick of that clock."""
+        """By host, the file that its status was read from: what ends at once writes two within a tick of that clock."""
         self.closed = False
         """It has failed or was told to stop: what has not begun must not."""
 
