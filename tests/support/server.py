@@ -158,6 +158,8 @@ class TestServer:
                 self.clear()
                 self.stop()
         finally:
+            if self.process.poll() is None:  # something went wrong: it must not be in the way of other tests
+                self.kill()
             self.client.close()
 
     def cli(
