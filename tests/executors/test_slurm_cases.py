@@ -72,11 +72,16 @@ def leaves(line: Line) -> tuple[str, ...]:
 
 
 def evict(watched: Watched, slurm: SlurmCluster, number: str, line: Line) -> Report:
-    """Warn the first attempt, which is to come back, and have it end when Slurm keeps its id, which is ``number``."""
+    """Warn the first attempt, which is to come back, and have it end when Slurm keeps its id, which is ``number``.
+
+    Afterwards it waits there: its end may be told a moment before.
+    """
     watched.executor.stop(order(again=True))
     slurm_kit.wait_kept(slurm, number)
     Path(f"{line}.kept").touch()
-    return watched.ended()
+    report = watched.ended()
+    wait_until(lambda: details(slurm, number)["JobState"] == "PENDING", "it waits under its id")
+    return report
 
 
 def on(*hosts: str, command: tuple[str, ...], gpus: tuple[int, ...] = (), attempt_id: str = "1.1") -> Launch:

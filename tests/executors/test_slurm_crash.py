@@ -61,8 +61,8 @@ def test_killed_in_a_stop(slurm: SlurmCluster, tmp_path: Path) -> None:
     kept.touch()
     assert watched.ended().exit_codes == (9, 9)
     assert (tmp_path / "count").read_text() == "warned\n" * 2
-    # It is expected back, and keeps its id.
-    assert [(state, priority) for _, state, priority, _, _ in shown(slurm, root)] == [("PENDING", "0")]
+    # It is expected back, and keeps its id; its end may be told a moment before.
+    slurm_kit.wait_until(lambda: [job[:3] for job in shown(slurm, root)] == [[number, "PENDING", "0"]], "it waits")
     watched.executor.tidy(lambda job: False)
     kill_all(watched)
     line.close()
