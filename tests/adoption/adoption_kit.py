@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 
 from support.server import TestServer
 from support.slurm import SlurmCluster, cluster
+from tenure.client import Unreachable
 from tenure.executors.slurm import rows
 from tenure.executors.slurm.rows import Row
 from tenure.slurm.commands import Commands
@@ -75,7 +77,7 @@ class Lab:
             cwd="/",
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
 
@@ -111,8 +113,18 @@ class Lab:
     def attempts(self, job: int) -> list[dict[str, Any]]:
         return list(json.loads(self.server.cli("show", str(job), "--json").stdout)["attempts"])
 
+    def evict(self, job: int) -> None:
+        """Where a fault is set the server may be dead before it has answered."""
+        with contextlib.suppress(Unreachable):
+            self.server.client.evict(job, "the test wants to see it again")
+
+    def gate(self) -> tuple[Path, str]:
+        """A file that jobs can see, and a line of a script that waits for it."""
+        path = self.slurm.base / "out" / f"{self.directory.name}.go"
+        return path, f"until [ -e {path} ]; do sleep 0.1; done"
+
     def wait(self, done: Callable[[], bool], what: str | Callable[[], str]) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not done():
             assert time.monotonic() < deadline, what if isinstance(what, str) else what()
             time.sleep(0.1)

@@ -40,7 +40,7 @@ def test_a_server_killed_anywhere_goes_on(slurm: SlurmCluster, tmp_path: Path, f
         if fault in ("native.warned", "native.killed", "native.ended"):
             job = made.adopted(number)
             made.wait_state(job, "running")
-            server.client.evict(job, "the test wants to see it again")
+            made.evict(job)
         server.process.wait(60)
         del server.environment["TENURE_FAULT"]
         server.start()
@@ -74,12 +74,14 @@ def test_a_job_that_ends_before_adoption_has_marked_it(slurm: SlurmCluster, tmp_
 
 def test_what_happens_while_the_server_is_away(slurm: SlurmCluster, tmp_path: Path) -> None:
     with adoption_kit.lab(slurm, tmp_path) as lab:
-        quick = "#!/bin/sh\nsleep 4\nexit 7\n"
+        go, wait = lab.gate()
+        quick = f"#!/bin/sh\n{wait}\nexit 7\n"
         ends, stays = lab.sbatch("-A", "language", "-G", "1", script=quick), lab.sbatch("-A", "language", "-G", "1")
         first, second = lab.adopted(ends), lab.adopted(stays)
         lab.wait_state(first, "running")
         lab.wait_state(second, "running")
         lab.server.kill()
+        go.touch()
         lab.wait(lambda: lab.state(ends) == "FAILED", "it ends in Slurm")
         new = lab.sbatch("-A", "language", "-G", "1")
         lab.server.start()
@@ -91,10 +93,12 @@ def test_what_happens_while_the_server_is_away(slurm: SlurmCluster, tmp_path: Pa
 
 def test_an_end_that_slurm_has_forgotten_is_in_its_records(own_slurm: SlurmCluster, tmp_path: Path) -> None:
     with adoption_kit.lab(own_slurm, tmp_path) as lab:
-        number = lab.sbatch("-A", "language", "-G", "1", script="#!/bin/sh\nsleep 3\nexit 9\n")
+        go, wait = lab.gate()
+        number = lab.sbatch("-A", "language", "-G", "1", script=f"#!/bin/sh\n{wait}\nexit 9\n")
         job = lab.adopted(number)
         lab.wait_state(job, "running")
         lab.server.kill()
+        go.touch()
         lab.wait(lambda: lab.state(number) == "FAILED", "it ends in Slurm")
         # A slurmctld that starts on an empty directory knows no job.
         own_slurm.kill_controller()

@@ -269,7 +269,7 @@ def test_a_server_killed_anywhere_goes_on(slurm: SlurmCluster, tmp_path: Path, f
         if fault == "native.killed":
             lab.wait_state(job, "running")
             lab.wait(log.exists, "it has begun")
-            server.client.evict(job, "the test wants to see it again")
+            lab.evict(job)
         server.process.wait(60)
         del server.environment["TENURE_FAULT"]
         server.start()

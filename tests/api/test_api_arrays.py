@@ -46,6 +46,8 @@ def test_an_array_in_one_request(api: Api) -> None:
     assert api.executor.launches["1.1"].array is not None
     api.executor.finish("1.1")
     api.reach(1, "succeeded")
+    for job in (2, 3):
+        api.reach(job, "running")
     assert states(api, 1) == "srrq"
     assert api.get("/v1/arrays/1")["states"] == {"queued": 1, "running": 2, "succeeded": 1}
     assert api.get("/v1/status")["waiting"] == {"waiting_throttle": 1}

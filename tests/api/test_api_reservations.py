@@ -38,7 +38,6 @@ def reserved(api: Api) -> dict[str, Any]:
         job = api.submit(gpus=8, min_runtime=length, clusters=["main"])
         api.reach(job["id"], "running")
     gang = api.submit(user="alan", budget="lab/vision", gpus=8, replicas=2, min_runtime="2h", clusters=["main"])
-    assert gang["reservation"] is None and gang["reservations"] == 0 and gang["first_starts_by"] is None
     view = until(api, lambda: (v := api.get(f"/v1/jobs/{gang['id']}"))["reservation"] and v)
     assert isinstance(view, dict)
     return view
@@ -51,6 +50,14 @@ def by_name(api: Api) -> dict[str, dict[str, Any]]:
 def kinds(api: Api) -> list[str]:
     entries = [entry for batch in api.get("/v1/decisions", params={"after": 0})["items"] for entry in batch["entries"]]
     return [entry["kind"] for entry in entries if entry["kind"] in ("reserve", "unreserve", "headroom")]
+
+
+def test_who_waits_has_none_before_somebody_looks(tmp_path: Path) -> None:
+    """Which is at every fifth minute of the clock."""
+    with serving(tmp_path, Policy(reserved_percent=100)) as api:
+        api.reach(api.submit(gpus=8, replicas=2, min_runtime="8h", clusters=["main"])["id"], "running")
+        gang = api.submit(user="alan", budget="lab/vision", gpus=8, replicas=2, min_runtime="2h", clusters=["main"])
+    assert gang["reservation"] is None and gang["reservations"] == 0 and gang["first_starts_by"] is None
 
 
 def test_a_reservation_is_shown_wherever_one_looks(looking: Api) -> None:

@@ -8,6 +8,7 @@ import threading
 import pytest
 import structlog
 
+from support.ports import free_ports
 from tenure.api import serve
 
 HERE = "127.0.0.1"
@@ -16,7 +17,7 @@ HERE = "127.0.0.1"
 def test_a_port_that_a_killed_server_left_for_a_moment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     told, found = threading.Event(), []
     monkeypatch.setattr(serve, "PORT_WITHIN_S", 60)
-    with socket.create_server((HERE, 0)) as other:
+    with socket.create_server((HERE, free_ports())) as other:
         port = other.getsockname()[1]
 
         def listen(_: object, name: str, event: dict[str, object]) -> dict[str, object]:
@@ -35,7 +36,7 @@ def test_a_port_that_a_killed_server_left_for_a_moment_is_waited_for(monkeypatch
 
 def test_a_port_that_stays_taken_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "PORT_WITHIN_S", 0)
-    with socket.create_server((HERE, 0)) as other:
+    with socket.create_server((HERE, free_ports())) as other:
         port = other.getsockname()[1]
         with pytest.raises(OSError, match=f"{HERE}:{port}: Address already in use; stop what uses it, or choose"):
             serve.bind(HERE, port)

@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 
+from support.ports import free_ports
 from support.server import TestServer
+from tenure.cli.follow import Session
+from tenure.client import Client
 
 BUDGET = ("--budget", "lab/language")
 
@@ -30,12 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestServer]:
 def nothing_left(server: TestServer) -> Iterator[None]:
     """Each test leaves an idle cluster behind."""
     yield
-    jobs = list(server.client.jobs())
-    for job in jobs:
-        if job.state != "stopping":
-            server.client.cancel(job.id)
-    for job in jobs:
-        server.client.wait(job.id, timeout_s=60)
+    server.clear()
 
 
 def submit(server: TestServer, *arguments: str) -> int:
@@ -135,16 +133,61 @@ def test_ctrl_c_cancels_what_run_started(server: TestServer) -> None:
     assert next(server.client.jobs(all=True, limit=1)).state == "cancelled"
 
 
-def test_a_second_ctrl_c_leaves_the_job_to_itself(server: TestServer) -> None:
-    # The job takes its grace: it is still there when the second one comes.
-    session = server.cli_process("run", *BUDGET, "sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done")
-    assert session.stdout is not None and session.stdout.readline() == "up\n"
-    number = next(server.client.jobs(limit=1)).id
-    os.killpg(session.pid, signal.SIGINT)
-    server.wait_state(number, "stopping")
-    os.killpg(session.pid, signal.SIGINT)
-    _, said = session.communicate(timeout=60)
-    assert session.returncode == 130 and "is left to itself" in said
+def test_a_second_ctrl_c_leaves_the_job_to_itself(tmp_path: Path) -> None:
+    # The job takes its grace until the test lets it go: it is still there when the second one comes.
+    server = TestServer(tmp_path)
+    text = server.config.read_text().replace('max_grace = "3s"', 'max_grace = "5m"')
+    server.config.write_text(text.replace('kill_timeout = "5s"', 'kill_timeout = "5m"'))
+    server.start()
+    try:
+        gone = tmp_path / "gone"
+        deaf = f"trap '' TERM; echo up; until [ -e {gone} ]; do sleep 0.1; done"
+        session = server.cli_process("run", *BUDGET, "sh", "-c", deaf)
+        assert session.stdout is not None and session.stdout.readline() == "up\n"
+        number = next(server.client.jobs(limit=1)).id
+        os.killpg(session.pid, signal.SIGINT)
+        server.wait_state(number, "stopping")
+        os.killpg(session.pid, signal.SIGINT)
+        _, said = session.communicate(timeout=60)
+        assert session.returncode == 130 and "is left to itself" in said
+        gone.touch()
+        assert server.client.wait(number, timeout_s=60).state == "cancelled"
+    finally:
+        server.end()
+
+
+class Hasty(Client):
+    """Ctrl-C is pressed while it does something, each time for the first time."""
+
+    def __init__(self, server: TestServer, *during: str) -> None:
+        super().__init__(server.url, server.token)
+        self._during = list(during)
+
+    def _call(self, model: Any, method: str, path: str, **more: Any) -> Any:
+        answer = super()._call(model, method, path, **more)
+        if self._during and path.endswith(self._during[0]):
+            self._during.pop(0)
+            raise KeyboardInterrupt
+        return answer
+
+
+@pytest.mark.parametrize("first", ["/wait", ""], ids=["while it waits", "before it reads any output"])
+@pytest.mark.parametrize("second", [False, True])
+def test_ctrl_c_counts_whenever_it_comes(
+    server: TestServer, capsys: pytest.CaptureFixture[str], first: str, second: bool
+) -> None:
+    """The second one before it hears that the job is cancelled."""
+    done = server.client.submit({"budget": "lab/language", "command": ["sleep", "300"]})
+    number = done.job.id
+    with Hasty(server, f"/{number}{first}", *(["/cancel"] if second else [])) as client:
+        session = Session(client, done, quiet=False)
+        assert session.run() == 130
+        said = capsys.readouterr().err
+        assert f"cancelling job {number}" in said
+        assert (f"job {number} is left to itself" in said) == second
+        assert server.client.wait(number, timeout_s=60).state == "cancelled"
+        for reader in session._readers:
+            reader.join(60)
 
 
 def test_hold_release_priority_and_cancel(server: TestServer) -> None:
@@ -336,14 +379,13 @@ def test_a_listing_that_a_program_watches_comes_again_with_every_change(
 
 def test_a_watched_job_survives_a_restart_of_the_server(tmp_path: Path) -> None:
     server = TestServer(tmp_path)
+    server.config.write_text(server.config.read_text().replace("port = 0", f"port = {free_ports()}"))
     server.start()
     try:
         gate = tmp_path / "gate"
         os.mkfifo(gate)
         number = submit(server, "sh", "-c", f"echo up; read line < {gate}; echo $line; exit 4")
         server.wait_state(number, "running")
-        port = server.url.rpartition(":")[2]
-        server.config.write_text(server.config.read_text().replace("port = 0", f"port = {port}"))
         waiting = server.cli_process("wait", str(number))
         server.kill()
         server.start()

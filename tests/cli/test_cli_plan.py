@@ -25,10 +25,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestServer]:
 @pytest.fixture(autouse=True)
 def nothing_left(server: TestServer) -> Iterator[None]:
     yield
-    for job in list(server.client.jobs()):
-        if job.state != "stopping":
-            server.client.cancel(job.id)
-        server.client.wait(job.id, timeout_s=60)
+    server.clear()
 
 
 def plan(server: TestServer, *arguments: str) -> Any:

@@ -59,6 +59,12 @@ class Happened:
             (row,) = store.evictions(job_id=self.victim)
             return row.at
 
+    def while_the_gainer_ran(self) -> int:
+        with Store.open(f"sqlite:///{self.server.directory}/.tenure/tenure.db") as store:
+            (row,) = store.attempts_of(self.gainer)
+            assert row.running_at is not None and row.ended_at is not None
+            return (row.running_at + row.ended_at) // 2
+
 
 @pytest.fixture(scope="module")
 def happened(server: TestServer) -> Happened:
@@ -110,7 +116,7 @@ def test_the_story_tells_the_eviction_with_the_numbers_of_the_ledger(happened: H
 def test_a_past_moment_has_the_answer_of_then(happened: Happened) -> None:
     first, second = happened.spans(happened.victim)
     at = happened.evicted_at()
-    between = (first.end + second.start) // 2
+    between = happened.while_the_gainer_ran()
     before, during, after = (_then(happened, moment) for moment in (at - 1, between, second.start))
     assert before.at == at - 1 and before.state == "running" and before.running is not None
     # It may have gone in the very moment in which its protection was over.

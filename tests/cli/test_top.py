@@ -108,10 +108,7 @@ def busy(server: TestServer) -> Iterator[dict[str, int]]:
         if name != "waits":
             server.wait_state(made[name], "running")
     yield made
-    for job in list(server.client.jobs()):
-        if job.state != "stopping":
-            server.client.cancel(job.id)
-        server.client.wait(job.id, timeout_s=60)
+    server.clear()
 
 
 def test_a_frame_has_the_cluster_the_budgets_and_the_jobs(server: TestServer, busy: dict[str, int]) -> None:
@@ -291,6 +288,31 @@ def test_help_and_leaving(server: TestServer) -> None:
         await on.until(lambda: not on.app.is_running, "it has left")
 
     screen(server, body)
+
+
+def test_what_comes_while_it_closes_is_passed_over(server: TestServer, busy: dict[str, int]) -> None:
+    """On a busy machine news, ticks and answers may find its parts gone."""
+    tried = []
+
+    class Late(TopApp):
+        async def _close_all(self) -> None:
+            await super()._close_all()
+            assert self.taken is not None and self.asked is not None
+            self._tick()
+            self._moved()
+            self._answer(self.asked, "late")
+            tried.append(self._width())
+
+    async def main() -> None:
+        app = Late(lambda: Client(server.url, server.token, patience_s=0), user="admin")
+        async with app.run_test() as pilot:
+            on = Screen(pilot, app)
+            await on.until(lambda: app.taken is not None and len(on.jobs()) == 3, "three jobs")
+            await on.press("w")
+            await on.until(lambda: on.pane() != "", "the pane")
+
+    asyncio.run(main())
+    assert len(tried) == 1
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60), (30, 8)])

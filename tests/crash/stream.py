@@ -79,7 +79,7 @@ KINDS = (
     kind("run", 0.3, 1.0, "succeeded", gpus=4, replicas=2, min_runtime="1s", resumable=True),
     kind("leave", 1.5, 3.0, "succeeded", gpus=3, min_runtime="1s", resumable=True),
     kind("fail", 0.1, 0.5, "failed preempted", gpus=1, min_runtime="1s", resumable=False, retries=1),
-    kind("run", 20, 40, "cancelled", gpus=1, min_runtime="1s", resumable=True),
+    kind("run", 1000, 2000, "cancelled", gpus=1, min_runtime="1s", resumable=True),
 )
 
 

@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 from reckoning import check
 from stream import Stream
 
+from support.ports import free_ports
 from tenure import faults
 
 ROUNDS = int(os.environ.get("TENURE_CRASH_ROUNDS", "50"))
@@ -25,20 +24,9 @@ LONGEST_LIFE_S = 1.5
 
 @pytest.fixture
 def stream(tmp_path: Path) -> Iterator[Stream]:
-    made = Stream(tmp_path, SEED, free_port())
+    made = Stream(tmp_path, SEED, free_ports())
     yield made
     made.close()
-
-
-def free_port() -> int:
-    """Below those of outgoing connections: a client that knocks while no server is there could take it itself.
-
-    Another test's server may be dead for the moment and want its port back, so each process begins elsewhere.
-    """
-    for port in range(10_000 + os.getpid() % 90 * 100, 20_000):
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
-    raise AssertionError("no free port")
 
 
 def test_a_server_killed_at_every_boundary_loses_nothing(stream: Stream) -> None:

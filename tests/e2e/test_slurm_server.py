@@ -23,6 +23,7 @@ def server(slurm: SlurmCluster, tmp_path: Path) -> Iterator[TestServer]:
     server = TestServer(tmp_path, extra_env={"SLURM_CONF": str(slurm.conf_file)})
     text = server.config.read_text().replace('slow_tick = "5s"', 'slow_tick = "5s"\nexecutor = "slurm"')
     text = text.replace("[policy]", '[slurm]\npartition = "gpu"\nroot = "shared"\n\n[policy]', 1)
+    text = text.replace('max_grace = "3s"', 'max_grace = "1m"')
     server.config.write_text(text.replace("n[1-2]", "node[001-002]"))
     server.start()
     yield server
@@ -42,13 +43,14 @@ def logs(server: TestServer, job: int) -> str:
 
 
 def test_a_job_runs_comes_back_and_is_cancelled(server: TestServer, slurm: SlurmCluster) -> None:
-    # Warned, it takes a moment: what ends before Slurm could be told so comes back under another id.
+    # What ends before Slurm was told to keep its id comes back under another one: so it ends when that is done.
+    kept = server.directory / "kept"
     say = (
-        "trap 'sleep 1; exit 1' TERM; "
+        f"trap 'until [ -e {kept} ]; do sleep 0.1; done; exit 1' TERM; "
         "echo on $SLURMD_NODENAME gpus $CUDA_VISIBLE_DEVICES as $SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}; "
-        "sleep 1000 & wait"
+        "while :; do sleep 0.1; done"
     )
-    submit = ("submit", "-q", "-b", "lab/language", "-g", "4", "--resumable", "--grace", "3s")
+    submit = ("submit", "-q", "-b", "lab/language", "-g", "4", "--resumable", "--grace", "1m")
     job = int(server.cli(*submit, "--", "/bin/sh", "-c", say).stdout)
     server.wait_state(job, "running")
     (line,) = slurm.run("squeue", "-h", "-t", "running", "-o", "%i %N %b %k").splitlines()
@@ -60,6 +62,8 @@ def test_a_job_runs_comes_back_and_is_cancelled(server: TestServer, slurm: Slurm
     assert server.client.job(job).state == "running"
 
     server.client.evict(job, "the test wants to see it again")
+    wait_until(lambda: " Requeue=1 " in slurm.run("scontrol", "show", "job", "-o", number), "its id is kept")
+    kept.touch()
     wait_until(lambda: server.client.job(job).restarts == 1 and server.client.job(job).state == "running", "again")
     said = logs(server, job)
     assert re.search(rf"as {number}\.[1-9]\n$", said), said  # the same id; Slurm may count a requeue of its own
@@ -110,7 +114,7 @@ def reasons(slurm: SlurmCluster) -> str:
 
 
 def wait_until(done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not done():
         assert time.monotonic() < deadline, what
         time.sleep(0.2)

@@ -104,7 +104,7 @@ def states(server: TestServer) -> list[str]:
 
 
 def wait_until(done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not done():
         assert time.monotonic() < deadline, what
         time.sleep(0.2)

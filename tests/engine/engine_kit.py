@@ -150,11 +150,13 @@ class FakeExecutor:
         self.on_stop(order)
 
     def poll(self) -> Sequence[Report]:
-        with self._polled:
-            self.polls += 1
-            self._polled.notify_all()
-        self._check()
-        return [self._report(run) for run in self.runs.values()]
+        try:
+            self._check()
+            return [self._report(run) for run in list(self.runs.values())]
+        finally:  # what a test does from here on comes after
+            with self._polled:
+                self.polls += 1
+                self._polled.notify_all()
 
     def _report(self, run: Run) -> Report:
         age = None if run.checkpoint is None else self.hands.steady - run.checkpoint
@@ -234,8 +236,11 @@ class Rig:
         self.store.close()
 
     def turn(self) -> None:
-        """Return when the engine has been through a whole round that began after this call."""
-        for _ in range(2):
+        """Return when the engine has been through two whole rounds that began after this call.
+
+        In the first one it hears of an end, and starts what had waited for that; in the second, that this is up.
+        """
+        for _ in range(3):
             before = self.executor.polls
             self.engine.poke()
             self.executor.await_poll(before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tenure.core.model import MINUTE, SECOND, Policy
 from tenure.core.state import Job
 from tenure.engine import recovery
 from tenure.engine.engine import Engine
+from tenure.engine.errors import Conflict, NotFound
 from tenure.executors.local import LocalExecutor
 from tenure.store import JobRow, Store
 
@@ -42,7 +44,8 @@ class RealRig:
         with self.engine.view() as state:
             live = list(state.jobs)
         for job_id in live:
-            self.engine.cancel(job_id, "test")
+            with suppress(Conflict, NotFound):  # it has ended meanwhile
+                self.engine.cancel(job_id, "test")
         self.until(lambda: not self.engine._state.attempts)
         self.engine.stop()
         self.line.close()

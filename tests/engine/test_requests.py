@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,6 @@ def test_ids_that_the_executor_remembers_are_not_given_again(bench: Rig) -> None
 
 
 def test_a_request_that_timed_out_is_not_done_later(bench: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "REQUEST_TIMEOUT_S", 0.05)
     entered, leave = threading.Event(), threading.Event()
 
     def slow() -> None:
@@ -97,8 +97,10 @@ def test_a_request_that_timed_out_is_not_done_later(bench: Rig, monkeypatch: pyt
     blocker = threading.Thread(target=slow)
     blocker.start()
     assert entered.wait(PATIENCE_S)
-    with pytest.raises(EngineStopped, match="nothing"):
-        bench.engine.submit(spec(), by="ann")
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "REQUEST_TIMEOUT_S", 0.05)
+        with pytest.raises(EngineStopped, match="nothing"):
+            bench.engine.submit(spec(), by="ann")
     leave.set()
     blocker.join()
     assert bench.submit() == 1, "the first one took no id, and no job"
@@ -107,15 +109,24 @@ def test_a_request_that_timed_out_is_not_done_later(bench: Rig, monkeypatch: pyt
 
 def test_whoever_waits_for_a_request_under_way_gets_its_answer(bench: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its effect may be committed at any moment, so there is no giving up."""
-    monkeypatch.setattr(loop, "REQUEST_TIMEOUT_S", 0.05)
     writing = bench.store.write
     entered, leave = threading.Event(), threading.Event()
+
+    class Late(Future[None]):
+        """Its time is over when the request is under way."""
+
+        def result(self, timeout: float | None = None) -> None:
+            if timeout is not None:
+                assert entered.wait(PATIENCE_S)
+                raise TimeoutError
+            super().result()
 
     def slow_write(*args: object, **more: object) -> None:
         entered.set()
         assert leave.wait(PATIENCE_S)
         writing(*args, **more)  # type: ignore[arg-type]
 
+    monkeypatch.setattr(loop, "Future", Late)
     monkeypatch.setattr(bench.store, "write", slow_write)
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(bench.engine.submit, spec(), by="ann")
@@ -144,22 +155,29 @@ def test_stop_orders_go_out_between_requests(bench: Rig) -> None:
     stopped_at: list[int] = []
     bench.executor.on_stop = lambda _order: stopped_at.append(bench.engine.last_seq)
     flood = 3 * loop.REQUESTS_PER_ROUND
-    queued = threading.Semaphore(0)
-    go = threading.Event()
+    waits, go = threading.Event(), threading.Event()
 
     def wait_for_all(_state: object, _now: int) -> Asked:
+        waits.set()
         assert go.wait(PATIENCE_S)
         return Asked([])
 
+    def queued(count: int) -> None:
+        end = time.monotonic() + PATIENCE_S
+        while len(bench.engine._pending) < count:
+            assert time.monotonic() < end, f"{count} requests do not come to wait"
+            time.sleep(0.01)
+
     def submit(_: int) -> None:
-        queued.release()
         bench.engine.submit(spec(gpus=1), by="ann")
 
     with ThreadPoolExecutor(flood + 2) as pool:
-        asked = [pool.submit(bench.engine._ask, wait_for_all, "ann"), pool.submit(bench.engine.cancel, victim, "ann")]
+        asked = [pool.submit(bench.engine._ask, wait_for_all, "ann")]
+        assert waits.wait(PATIENCE_S)
+        asked.append(pool.submit(bench.engine.cancel, victim, "ann"))
+        queued(1)
         asked += [pool.submit(submit, i) for i in range(flood)]
-        for _ in range(flood):
-            assert queued.acquire(timeout=PATIENCE_S)
+        queued(1 + flood)
         go.set()
         assert [one.exception(PATIENCE_S) for one in asked] == [None] * len(asked)
     assert stopped_at and stopped_at[0] < bench.engine.last_seq - loop.REQUESTS_PER_ROUND

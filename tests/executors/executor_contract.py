@@ -260,7 +260,7 @@ class ExecutorContract:
     def test_what_ignores_the_warning_is_killed_after_the_grace(self, watched: Watched, line: Line) -> None:
         watched.executor.start(launch_of(deaf(line)))
         assert line.hear() == "ready"
-        watched.executor.stop(order(grace=500))
+        watched.executor.stop(order(grace=2000))
         assert line.hear() == "warned"
         assert watched.ended().exit_codes == (-9,)
 

@@ -43,6 +43,11 @@ def details(cluster: SlurmCluster, job: str) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 
+def wait_kept(cluster: SlurmCluster, job: str) -> None:
+    """Until Slurm has been told to take a job back under its id. What ends earlier comes back under another one."""
+    wait_until(lambda: details(cluster, job)["Requeue"] == "1", f"Slurm keeps the id {job}")
+
+
 def wait_until(done: Callable[[], bool], what: str) -> None:
     """For what only Slurm can tell."""
     deadline = time.monotonic() + executor_kit.PATIENCE_S

@@ -103,9 +103,9 @@ def test_a_daemon_does_not_survive_a_kill(watched: Watched, line: Line) -> None:
 def test_the_warning_goes_to_the_first_process_only(watched: Watched, line: Line, tmp_path: Path) -> None:
     loader = f"trap 'echo warned >> {tmp_path}/loader' TERM; echo ready > {line}; while :; do sleep 0.01; done"
     saves = f"trap 'echo saving > {line}; kill -0 $loader && kill -9 $loader; exit 143' TERM"
-    leader = f'{saves}; sh -c "{loader}" & loader=$!; while :; do wait; done'
+    leader = f'{saves}; sh -c "{loader}" & loader=$!; echo ready > {line}; while :; do wait; done'
     watched.executor.start(launch_of(sh(leader)))
-    assert line.hear() == "ready"
+    assert [line.hear(), line.hear()] == ["ready", "ready"]
     watched.executor.stop(order())
     assert line.hear() == "saving"
     assert watched.ended().exit_codes == (143,)

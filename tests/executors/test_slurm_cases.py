@@ -14,11 +14,13 @@ from slurm_kit import details, shown, wait_until
 
 from support.slurm import SlurmCluster, cluster
 from tenure.executors import procs
-from tenure.executors.base import Launch, Phase
+from tenure.executors.base import Launch, Phase, Report
+from tenure.executors.files import AttemptFiles
 from tenure.executors.slurm import gang, part
 from tenure.executors.slurm.executor import SlurmExecutor
+from tenure.executors.slurm.node import directory_of
 
-SAY = "echo ready $SLURM_JOB_ID ${{SLURM_RESTART_COUNT:-0}} > {line}; trap 'exit 3' TERM; while :; do sleep 0.1; done"
+SAY = "trap 'exit 3' TERM; echo ready $SLURM_JOB_ID ${{SLURM_RESTART_COUNT:-0}} > {line}; while :; do sleep 0.1; done"
 """Tells Slurm's id and count of restarts, and stays."""
 
 
@@ -32,7 +34,7 @@ while True: signal.pause()
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
-    with_short_patience = "SlurmdTimeout=5\nKillWait=2"
+    with_short_patience = "SlurmdTimeout=10"
     yield from cluster(tmp_path_factory.mktemp("slurm"), nodes=4, conf=with_short_patience)
 
 
@@ -64,6 +66,24 @@ def line(tmp_path: Path) -> Iterator[Line]:
     line.close()
 
 
+def leaves(line: Line) -> tuple[str, ...]:
+    """As ``SAY``; warned, it ends when ``evict`` lets it."""
+    return sh(SAY.format(line=line).replace("'exit 3'", f"'until [ -e {line}.kept ]; do sleep 0.05; done; exit 3'"))
+
+
+def evict(watched: Watched, slurm: SlurmCluster, number: str, line: Line) -> Report:
+    """Warn the first attempt, which is to come back, and have it end when Slurm keeps its id, which is ``number``.
+
+    Afterwards it waits there: its end may be told a moment before.
+    """
+    watched.executor.stop(order(again=True))
+    slurm_kit.wait_kept(slurm, number)
+    Path(f"{line}.kept").touch()
+    report = watched.ended()
+    wait_until(lambda: details(slurm, number)["JobState"] == "PENDING", "it waits under its id")
+    return report
+
+
 def on(*hosts: str, command: tuple[str, ...], gpus: tuple[int, ...] = (), attempt_id: str = "1.1") -> Launch:
     replicas = [replica(command, rank, gpus, host) for rank, host in enumerate(hosts)]
     return launch_of(replicas=replicas, attempt_id=attempt_id)
@@ -72,11 +92,10 @@ def on(*hosts: str, command: tuple[str, ...], gpus: tuple[int, ...] = (), attemp
 def test_an_evicted_job_comes_back_with_its_id_elsewhere(
     watched: Watched, slurm: SlurmCluster, root: Path, line: Line
 ) -> None:
-    say = sh(SAY.format(line=line))
+    say = leaves(line)
     watched.executor.start(on(slurm.names[0], slurm.names[1], command=say, gpus=(0, 1)))
     first = sorted([line.hear(), line.hear()])
-    watched.executor.stop(order("1.1", again=True))
-    assert watched.ended().exit_codes == (3, 3)
+    assert evict(watched, slurm, first[0].split()[1], line).exit_codes == (3, 3)
     ((number, state, priority, _, _),) = shown(slurm, root)
     assert (state, priority) == ("PENDING", "0")
     assert first == [f"ready {number} 0"] * 2
@@ -198,7 +217,9 @@ def test_slurmctld_killed_and_started_again(own_slurm: SlurmCluster, root: Path,
     slurm.kill_controller()
     watched.executor.start(on(slurm.names[1], command=sh(f"echo ran >> {tmp_path}/count"), attempt_id="2.1"))
     back.say("go")  # while nobody can ask Slurm
-    slurm.start_controller()
+    node = AttemptFiles(directory_of(root / "1" / "1", slurm.names[0]))
+    wait_until(lambda: (status := node.read_status()) is not None and status.final, "it has ended")
+    slurm.start_controller()  # which may have lost the job, and would have it killed
     assert watched.ended("2.1").exit_codes == (0,)
     assert watched.ended("1.1").exit_codes == (5,)
     assert (tmp_path / "count").read_text() == "ran\n"
@@ -211,11 +232,10 @@ def test_a_job_that_slurmctld_has_forgotten_is_submitted_again(
     watched: Watched, slurm: SlurmCluster, root: Path, tmp_path: Path, line: Line
 ) -> None:
     """Evicted and held in Slurm when somebody cancels it there: the next attempt gets a new job."""
-    say = sh(SAY.format(line=line))
+    say = leaves(line)
     watched.executor.start(on(slurm.names[0], command=say))
     number = line.hear().split()[1]
-    watched.executor.stop(order(again=True))
-    watched.ended()
+    evict(watched, slurm, number, line)
     slurm.run("scancel", number)
     watched.executor.start(on(slurm.names[0], command=say, attempt_id="1.2"))
     assert line.hear().startswith("ready ")
@@ -263,12 +283,11 @@ def test_clocks_that_differ(
 
 
 def test_a_release_by_a_person_runs_nothing(watched: Watched, slurm: SlurmCluster, root: Path, tmp_path: Path) -> None:
-    line = Line(tmp_path / "line")
-    count = sh(f"echo ran >> {tmp_path}/count; " + SAY.format(line=line))
-    watched.executor.start(on(slurm.names[0], command=count))
+    line = Line(tmp_path / "said")
+    shell, option, script = leaves(line)
+    watched.executor.start(on(slurm.names[0], command=(shell, option, f"echo ran >> {tmp_path}/count; {script}")))
     number = line.hear().split()[1]
-    watched.executor.stop(order(again=True))
-    watched.ended()
+    evict(watched, slurm, number, line)
     # Nobody holds it again: its script finds nothing to run.
     watched.executor.close()
     slurm.run("scontrol", "update", f"JobId={number}", "StartTime=now", f"ReqNodeList={slurm.names[2]}")
@@ -280,10 +299,9 @@ def test_a_release_by_a_person_runs_nothing(watched: Watched, slurm: SlurmCluste
 
 
 def test_a_released_job_is_held_again(watched: Watched, slurm: SlurmCluster, root: Path, line: Line) -> None:
-    watched.executor.start(on(slurm.names[0], command=sh(SAY.format(line=line))))
+    watched.executor.start(on(slurm.names[0], command=leaves(line)))
     number = line.hear().split()[1]
-    watched.executor.stop(order(again=True))
-    watched.ended()
+    evict(watched, slurm, number, line)
     slurm.run("scontrol", "release", number)  # it still has two minutes to wait
     wait_until(lambda: details(slurm, number)["Priority"] == "0", "held again")
     assert details(slurm, number)["JobState"] == "PENDING"
@@ -304,10 +322,9 @@ def test_a_supervisor_hangs_and_slurm_ends_it(watched: Watched, slurm: SlurmClus
 
 
 def test_what_is_kept_for_an_ended_job_is_let_go(watched: Watched, slurm: SlurmCluster, root: Path, line: Line) -> None:
-    watched.executor.start(on(slurm.names[0], command=sh(SAY.format(line=line))))
+    watched.executor.start(on(slurm.names[0], command=leaves(line)))
     number = line.hear().split()[1]
-    watched.executor.stop(order(again=True))
-    watched.ended()
+    evict(watched, slurm, number, line)
     watched.executor.forget("1.1")
     watched.executor.tidy(lambda job: job == 1)
     assert details(slurm, number)["JobState"] == "PENDING"

@@ -51,13 +51,18 @@ def test_killed_in_a_start_or_after_the_end(slurm: SlurmCluster, tmp_path: Path,
 
 def test_killed_in_a_stop(slurm: SlurmCluster, tmp_path: Path) -> None:
     root, line = tmp_path / "runs", Line(tmp_path / "line")
-    job = f"trap 'echo warned >> {tmp_path}/count; exit 9' TERM; echo ready > {line}; while :; do sleep 0.05; done"
+    kept = tmp_path / "kept"
+    warned = f"echo warned >> {tmp_path}/count; until [ -e {kept} ]; do sleep 0.05; done; exit 9"
+    job = f"trap '{warned}' TERM; echo ready > {line}; while :; do sleep 0.05; done"
     serve(slurm, root, job, "run", f"hear:{line}", "stop", fault="slurm.stop.ordered")
     watched = Watched(slurm_kit.executor(slurm, root), epoch=2)
+    ((number, *_),) = shown(slurm, root)
+    slurm_kit.wait_kept(slurm, number)
+    kept.touch()
     assert watched.ended().exit_codes == (9, 9)
     assert (tmp_path / "count").read_text() == "warned\n" * 2
-    # It is expected back, and keeps its id.
-    assert [(state, priority) for _, state, priority, _, _ in shown(slurm, root)] == [("PENDING", "0")]
+    # It is expected back, and keeps its id; its end may be told a moment before.
+    slurm_kit.wait_until(lambda: [job[:3] for job in shown(slurm, root)] == [[number, "PENDING", "0"]], "it waits")
     watched.executor.tidy(lambda job: False)
     kill_all(watched)
     line.close()

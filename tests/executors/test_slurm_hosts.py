@@ -17,7 +17,7 @@ from slurm_kit import wait_until
 from support.slurm import SlurmCluster, cluster
 from tenure.executors.base import Health, HostCondition, HostWish
 
-CONF = """SlurmdTimeout=5
+CONF = """SlurmdTimeout=10
 SelectTypeParameters=CR_Core_Memory
 PartitionName=gpu Nodes=node[001-003] Default=YES MaxTime=UNLIMITED State=UP
 PartitionName=other Nodes=ALL MaxTime=UNLIMITED DefMemPerNode=100 State=UP"""

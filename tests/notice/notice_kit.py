@@ -35,7 +35,7 @@ def config_of(directory: Path, *, hooks: int = 0, mail: int = 0, **more: object)
     config = parse(CLUSTERS, BUDGETS)
     smtp = Smtp("127.0.0.1", mail, "none", sender="tenure@lab.example") if mail else Smtp()
     listed = (f"127.0.0.1:{hooks}", f"localhost:{hooks}")
-    notice = replace(config.notice, smtp=smtp, webhook_hosts=listed, timeout=2000, **more)  # type: ignore[arg-type]
+    notice = replace(config.notice, smtp=smtp, webhook_hosts=listed, **{"timeout": 2000, **more})  # type: ignore[arg-type]
     return replace(config, notice=notice, server=replace(config.server, data_dir=directory))
 
 

@@ -16,7 +16,7 @@ SETTINGS = """
 [notice]
 webhook_hosts = ["127.0.0.1:{hooks}"]
 retry_first = "100ms"
-timeout = "20s"
+timeout = "1m"
 link = "https://tenure.lab.example/jobs/{{job}}"
 
 [notice.smtp]

@@ -112,5 +112,5 @@ def dump(page: Path) -> str:
     """The page's document after its scripts have run, without a network."""
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"]
     command += [f"--user-data-dir={page.parent / 'profile'}", "--virtual-time-budget=60000", "--dump-dom"]
-    done = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=90, check=True)
+    done = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=300, check=True)
     return re.sub(r"<script\b.*?</script>", "", done.stdout, flags=re.DOTALL)

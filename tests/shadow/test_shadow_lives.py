@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from shadow_kit import BEGIN, SITE, ended, runs, waits
 
+from tenure.shadow import journal as journal_module
 from tenure.shadow.journal import FILE, Journal, RecordError, jobs_line, read_record
 from tenure.shadow.lives import Life, Lives
 from tenure.shadow.seen import Seen
@@ -113,12 +114,27 @@ def test_a_time_without_looks_is_a_gap_unless_accounting_fills_it(tmp_path: Path
     assert read_record(tmp_path).gaps == [(BEGIN, BEGIN + 3600)]
 
 
-def test_one_watch_at_a_time(tmp_path: Path) -> None:
+def test_one_watch_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "LOCK_WITHIN_S", 0)
     journal = Journal(tmp_path)
     with pytest.raises(RecordError, match="another watch"):
         Journal(tmp_path)
     journal.close()
     Journal(tmp_path).close()
+
+
+def test_a_lock_that_a_killed_watch_left_for_a_moment_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, tried = Journal(tmp_path), []
+
+    def lets_go(seconds: float) -> None:
+        tried.append(seconds)
+        first.close()
+
+    monkeypatch.setattr(journal_module.time, "sleep", lets_go)
+    Journal(tmp_path).close()
+    assert len(tried) == 1
 
 
 @pytest.mark.parametrize(

@@ -230,6 +230,7 @@ def test_without_accounting(plain: SlurmCluster, tmp_path: Path) -> None:
     until(lambda: state(plain, job) == "RUNNING", "the job")
     watch = shadow.watch("--partition", "gpu")
     until(lambda: (shadow.folder / FILE).exists() and _running(shadow) == {(job, 3)}, "the job is seen")
+    plain.save(job)
     plain.kill_controller()
     assert watch.stderr is not None
     assert any("trying again" in line for line in watch.stderr)

@@ -165,7 +165,7 @@ def test_readers_never_see_half_a_batch(store: Store) -> None:
 
     def read() -> int:
         reads = 0
-        while not stop.is_set():
+        while not stop.is_set() or not reads:
             newest = store.list_jobs(limit=1)
             if newest:
                 reads += 1

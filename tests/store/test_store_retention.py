@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_makers import DAY, NOW, attempt, audit, batch, eviction, job, lead, span
 
+from support.pauses import TOOK, pauses
 from tenure.store import Compaction, SpanRow, Store, UsageRow
 from tenure.store.retention import by_day
 
@@ -88,25 +87,15 @@ def test_many_spans_go_in_several_transactions(store: Store) -> None:
     assert store.usage(None, None, 0, 3 * DAY) == before
 
 
-def test_the_engine_gets_its_turn_meanwhile(store: Store) -> None:
+def test_the_engine_gets_its_turn_meanwhile(store: Store, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each piece is committed, and then nobody holds a lock for as long as it took."""
     lead(store, 0)
     store.write(batch(1), spans=[span(at, at + 5) for at in range(5000)])
-    writing, stop = threading.Event(), threading.Event()
-
-    def engine() -> None:
-        while not stop.is_set():
-            store.write(batch(store.last_seq() + 1))
-            writing.set()
-
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(engine)
-        writing.wait()
-        before = store.last_seq()
+    with pauses(store, url, monkeypatch) as during:
         assert roll_up(store, FAR).spans == 5000
-        after = store.last_seq()
-        stop.set()
-        running.result()
-    assert after - before >= 5
+        seen = during.take()
+    assert seen[0] == "commit", "the snapshot"
+    assert seen[1:] == ["commit", TOOK] * (len(seen) // 2) and seen.count(TOOK) >= 10
 
 
 def test_a_replay_can_still_start(store: Store) -> None:

@@ -140,19 +140,26 @@ class TestServer:
         """As a service manager does it; jobs go on."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(timeout=30)
+            self.process.wait(timeout=60)
+
+    def clear(self) -> None:
+        """Cancel everything, and wait until nothing runs any more."""
+        jobs = list(self.client.jobs())
+        for job in jobs:
+            with contextlib.suppress(TenureError):  # it has ended meanwhile
+                self.client.cancel(job.id)
+        for job in jobs:
+            self.client.wait(job.id, timeout_s=60)
 
     def end(self) -> None:
-        """Cancel everything, wait until nothing runs any more, and stop."""
+        """``clear``, and stop."""
         try:
             if self.process.poll() is None:
-                for job in self.client.jobs():
-                    with contextlib.suppress(TenureError):  # it has ended meanwhile
-                        self.client.cancel(job.id)
-                for job in self.client.jobs():
-                    self.client.wait(job.id, timeout_s=60)
+                self.clear()
                 self.stop()
         finally:
+            if self.process.poll() is None:  # something went wrong: it must not be in the way of other tests
+                self.kill()
             self.client.close()
 
     def cli(
@@ -199,7 +206,7 @@ class TestServer:
         who = {} if token is None else {"TENURE_URL": self.url, "TENURE_TOKEN": token}
         return {**self.environment, **who, **(env or {})}
 
-    def wait_state(self, job: int, *states: str, timeout_s: float = 30) -> str:
+    def wait_state(self, job: int, *states: str, timeout_s: float = 60) -> str:
         """Wait until the job is in one of ``states``."""
         end = time.monotonic() + timeout_s
         while time.monotonic() < end:

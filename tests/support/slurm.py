@@ -10,7 +10,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,8 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from support.ports import free_ports
+
 HOW = "apt-get install --no-install-recommends slurmctld slurmd slurm-client munge"
-PATIENCE_S = 60
+PATIENCE_S = 120
+"""How long is waited for what must come. Nothing depends on it when all is well."""
 _DAEMONS = ("slurmctld", "slurmd", "slurmstepd")
 _CONF = """ClusterName=tenure
 SlurmctldHost=localhost(127.0.0.1)
@@ -57,7 +59,7 @@ MinJobAge=3600
 KillWait=5
 CompleteWait=0
 InactiveLimit=0
-SlurmdTimeout=10
+SlurmdTimeout=60
 SlurmctldTimeout=30
 BatchStartTimeout=30
 MessageTimeout=30
@@ -145,15 +147,14 @@ class SlurmCluster:
         """End every process that belongs to it, and nothing else."""
         with contextlib.suppress(subprocess.SubprocessError):
             subprocess.run(("scancel", "--state=RUNNING"), env=self.env, timeout=10, check=False, capture_output=True)
-        for _ in range(50):
-            ours = list(self._ours())
-            if not ours:
-                return
+        deadline = time.monotonic() + PATIENCE_S
+        while ours := list(self._ours()):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"left behind: {ours}")
             for pid in ours:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.05)
-        raise RuntimeError(f"left behind: {ours}")
 
     def start_controller(self) -> None:
         self._daemon("slurmctld", "-f", str(self.conf_file))
@@ -179,8 +180,14 @@ class SlurmCluster:
         script = f'{mounts} && shift 2 && exec "$@"'
         return ("unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh", str(closed[0]), str(self.base))
 
+    def save(self, job: str) -> None:
+        """Wait until slurmctld has written down that ``job`` is as it is now: it does so every few seconds."""
+        mark, file = f"saved {time.time_ns()}", self.base / "state" / "job_state"
+        self.run("scontrol", "update", f"JobId={job}", f"AdminComment={mark}")
+        self._wait(lambda: mark.encode() in _read(str(file)), "slurmctld saves its state")
+
     def kill_controller(self) -> None:
-        """As a power cut would: its last seconds are lost."""
+        """As a power cut would: its last seconds are lost, but for what was ``save``d."""
         os.kill(int((self.base / "run" / "slurmctld.pid").read_text()), signal.SIGKILL)
 
     def crash_node(self, name: str) -> None:
@@ -295,23 +302,6 @@ def _open_files(pid: int) -> str:
             with contextlib.suppress(OSError):
                 found.append(str(Path(entry.path).readlink()))
     return "\n".join(found)
-
-
-def free_ports(count: int) -> int:
-    """The first of so many ports in a row that nobody listens on now."""
-    for first in range(21_000 + os.getpid() % 500 * 16, 32_000, count):
-        if all(_is_free(port) for port in range(first, first + count)):
-            return first
-    raise OSError("no free ports")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def cluster(

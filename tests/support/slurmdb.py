@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from support.ports import free_ports
 from support.slurm import PATIENCE_S, SlurmCluster, missing
 
 HOW = "apt-get install --no-install-recommends slurmdbd slurm-wlm-mysql-plugin mariadb-server-core mariadb-client-core"
@@ -51,7 +52,8 @@ class AccountedCluster(SlurmCluster):
     def __init__(
         self, base: Path, nodes: int = 4, gpus: int = 8, cpus: int = 64, conf: str = "", *, anybodys: bool = False
     ) -> None:
-        self._database, self._port = _two_ports()
+        self._database = free_ports(2)
+        self._port = self._database + 1
         lines = (
             "AccountingStorageType=accounting_storage/slurmdbd",
             "AccountingStorageHost=127.0.0.1",
@@ -107,14 +109,6 @@ class AccountedCluster(SlurmCluster):
             self._started.append(
                 subprocess.Popen(command, env=self.env, stdout=out, stderr=out, start_new_session=True)
             )
-
-
-def _two_ports() -> tuple[int, int]:
-    """Above those of all clusters, below those that the system gives out, and others for each process."""
-    for port in range(32_000 + os.getpid() % 360 * 2, 32_760, 2):
-        if not _listens(port) and not _listens(port + 1):
-            return port, port + 1
-    raise OSError("no free ports")
 
 
 def _listens(port: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Annotated
 
@@ -187,34 +188,45 @@ def _left(end: float | None, most: int) -> int:
 class Session:
     """``tenure run``: output and news of one job until it has ended."""
 
-    def __init__(self, client: Client, job: JobView, *, quiet: bool) -> None:
-        self.client, self.job, self.quiet = client, job, quiet
-        self.interrupted = False
+    def __init__(self, client: Client, done: Submitted, *, quiet: bool) -> None:
+        self.client, self.job, self.quiet = client, done.job, quiet
+        self.interrupted = self._cancelled = False
+        self._notes = deque(done.notes)
+        self._unread: deque[tuple[int, str, bytes]] | None = None
+        """Streams that nobody reads yet: replica, name, what stands before its lines."""
         self._readers: list[threading.Thread] = []
         self._said = ""
 
-    def say_submitted(self, done: Submitted) -> None:
-        for note in done.notes:
+    def _begin(self) -> None:
+        """Say what was submitted, and read all its output. Called again, it does what is left: Ctrl-C may come."""
+        while self._notes:
+            note = self._notes.popleft()
             self._say(f"{note.field} = {note.value} (default): {note.text}")
+        if self._unread is None:
+            detail: JobDetail = self.client.job(self.job.id)
+            replicas = sum(role.replicas for role in detail.roles)
+            if replicas > _STREAMED:
+                self._say(f"output of the first {_STREAMED} of {replicas} replicas; tenure logs -r N shows the others")
+            ranks = [(rank, f"[{rank}] ".encode() if replicas > 1 else b"") for rank in range(min(replicas, _STREAMED))]
+            self._unread = deque((rank, stream, before) for rank, before in ranks for stream in ("stdout", "stderr"))
+        while self._unread:
+            self._read(*self._unread.popleft())
 
     def run(self) -> int:
         """Stay until the end. Returns the exit code."""
-        detail: JobDetail = self.client.job(self.job.id)
-        replicas = sum(role.replicas for role in detail.roles)
-        if replicas > _STREAMED:
-            self._say(f"output of the first {_STREAMED} of {replicas} replicas; tenure logs -r N shows the others")
-        for rank in range(min(replicas, _STREAMED)):
-            for stream in ("stdout", "stderr"):
-                self._read(rank, stream, f"[{rank}] ".encode() if replicas > 1 else b"")
         while not self.job.ended:
             try:
+                if self.interrupted and not self._cancelled:
+                    self._cancel()
+                self._begin()
                 self._news()
                 self.job = self.client.wait_once(self.job.id, wait_ms=_POLL_MS, unless=self.job.state)
             except KeyboardInterrupt:
-                if self.interrupted:
+                if self.interrupted:  # perhaps while the cancellation is under way
                     self._say(f"job {self.job.id} is left to itself; tenure logs -f {self.job.id} shows it again")
                     return Exit.INTERRUPTED
-                self._cancel()
+                self.interrupted = True
+        self._begin()
         for reader in self._readers:
             reader.join(timeout=10)
         self._news()
@@ -223,12 +235,12 @@ class Session:
     def _cancel(self) -> None:
         from tenure.client import TenureError
 
-        self.interrupted = True
         self._say(f"cancelling job {self.job.id}; Ctrl-C again leaves it to itself")
         try:
             self.job = self.client.cancel(self.job.id)
         except TenureError as error:
             self._say(str(error))  # it has ended meanwhile
+        self._cancelled = True
 
     def _news(self) -> None:
         from tenure.cli import render

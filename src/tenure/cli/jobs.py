@@ -135,10 +135,7 @@ def run(
         raise CliError(f"array = {made.body['array']}: run stays with one job; use tenure submit, then tenure wait")
     with connect(FOLLOWING_S) as client, submission.refusals_with_origin(made):
         done = client.submit(made.body)
-        session = Session(client, done.job, quiet=quiet)
-        if not quiet:
-            session.say_submitted(done)
-        raise typer.Exit(session.run())
+        raise typer.Exit(Session(client, done, quiet=quiet).run())
 
 
 def cancel(jobs: JobOrArrayArguments) -> None:

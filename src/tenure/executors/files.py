@@ -201,6 +201,11 @@ class AttemptFiles:
                 sock.sendto(b"!", short_path(root, NOTIFY_SOCKET))
 
 
+def version(found: os.stat_result) -> tuple[int, int, int]:
+    """Tells a file that was replaced whole from the one before it, also within one tick of the file system's clock."""
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
 def highest_job(root: Path) -> int:
     """The highest job id that has ever had an attempt below ``root``, 0 for none."""
     with os.scandir(root) as entries:

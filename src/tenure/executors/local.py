@@ -269,7 +269,7 @@ class _Known:
 
     def __init__(self, attempt: files.AttemptFiles) -> None:
         self._files = attempt
-        self._seen: tuple[int, int] | None = None
+        self._seen: tuple[int, int, int] | None = None
         self._status: files.Status | None = None
         self._since = procs.boottime_ms()
         self._checkpoint = (0, 0)
@@ -296,7 +296,7 @@ class _Known:
             found = self._files.status.stat()
         except FileNotFoundError:
             return None
-        if (seen := (found.st_ino, found.st_mtime_ns)) != self._seen:
+        if (seen := files.version(found)) != self._seen:
             self._status = self._files.read_status()
             self._seen = seen
         return self._status

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import ClassVar
 
 from rich.console import RenderableType
 from rich.text import Text
 from textual import on, work
-from textual.app import App, ComposeResult
+from textual.app import App, ComposeResult, ScreenStackError
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
+from textual.css.query import NoMatches
 from textual.message import Message
 from textual.widgets import DataTable, Footer, Input, Static
 
@@ -129,7 +131,9 @@ class TopApp(App[None]):
             self.draw()
 
     def draw(self) -> None:
-        """All of it anew, from the last frame."""
+        """All of it anew, from the last frame. While it closes, its parts are gone before news and ticks end."""
+        if not self.is_running:
+            return
         self.screen_stack[0].set_class(bool(self.away), "-away")
         old = "" if self.taken is None else "; what is shown is old"
         self.query_one("#away", Static).update(Text(f"trying again{old}: {self.away}", no_wrap=True))
@@ -165,6 +169,8 @@ class TopApp(App[None]):
 
     @on(DataTable.RowHighlighted)
     def _moved(self) -> None:
+        if not self.is_running:
+            return
         job = self.query_one(JobTable).current
         if self.asked is not None and job is not None and job.id != self.asked:
             self._open(job.id)
@@ -193,10 +199,12 @@ class TopApp(App[None]):
 
     def _width(self) -> int:
         """Columns of the pane; before it is laid out those of the screen, less its border and padding."""
-        return self.query_one("#why").scrollable_content_region.width or self.size.width - 5
+        with suppress(NoMatches, ScreenStackError):  # it closes: this is another thread
+            return self.query_one("#why").scrollable_content_region.width or self.size.width - 5
+        return self.size.width
 
     def _answer(self, job: int, said: RenderableType) -> None:
-        if job == self.asked:
+        if job == self.asked and self.is_running:
             self.query_one("#because", Static).update(said)
 
     # ---- which jobs, and in which order

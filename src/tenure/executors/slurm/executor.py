@@ -351,8 +351,9 @@ class SlurmExecutor(Executor):
 
     def _ask(self) -> Look | None:
         """None when Slurm does not answer: then nothing is concluded from its silence."""
+        asked = procs.boottime_ms()
         try:
-            look = looks.sort(rows.ask(self.commands, self.partition), self.instance, os.getuid())
+            look = looks.sort(rows.ask(self.commands, self.partition), self.instance, os.getuid(), asked)
         except CommandFailed as error:
             now = procs.boottime_ms()
             if not self._complained or now - self._complained >= COMPLAIN_MS:

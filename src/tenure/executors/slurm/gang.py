@@ -77,6 +77,8 @@ class Gang:
         self.statuses: dict[str, Status | None] = dict.fromkeys(plan.hosts)
         self.written: dict[str, int] = {}
         """By host, when its status was written, in ns by the file system's clock."""
+        self._seen: dict[str, tuple[int, int, int]] = {}
+        """By host, the file that its status was read from: what ends at once writes two within a tick of that clock."""
         self.closed = False
         """It has failed or was told to stop: what has not begun must not."""
 
@@ -86,11 +88,12 @@ class Gang:
             if status is not None and status.final:
                 continue
             try:
-                written = node.status.stat().st_mtime_ns
+                found = node.status.stat()
             except FileNotFoundError:
                 continue
-            if written != self.written.get(host):
-                self.statuses[host], self.written[host] = node.read_status(), written
+            if (seen := files.version(found)) != self._seen.get(host):
+                self.statuses[host], self.written[host] = node.read_status(), found.st_mtime_ns
+                self._seen[host] = seen
 
     def begun(self, hosts: Iterable[str]) -> bool:
         """On one of them at least."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tenure.executors import procs
 from tenure.executors.slurm import marks, reading
 from tenure.executors.slurm.marks import Mark
 from tenure.executors.slurm.reading import SlurmJob
@@ -17,7 +18,8 @@ class Look:
 
     ``marked``: all that the plugin has held at birth, with their marks, but for those in ``given``. ``given``: by its
     comment what was perhaps submitted by this server as a user, and has no mark of it yet: anybody can write such a
-    comment. Those that have it are in ``adopted``.
+    comment. Those that have it are in ``adopted``. ``asked``: when the question was put, by the clock since boot, in
+    ms: what the look shows was so then or later.
     """
 
     rows: Sequence[Row]
@@ -25,6 +27,7 @@ class Look:
     adopted: Mapping[int, Row]
     marked: Sequence[tuple[Row, Mark]]
     given: Mapping[str, list[Row]] = field(default_factory=dict)
+    asked: int = field(default_factory=procs.boottime_ms)
 
     def numbers(self) -> set[int]:
         """Slurm's numbers of what is this server's, submitted or adopted, and not over."""
@@ -39,8 +42,8 @@ class Look:
         return None
 
 
-def sort(rows: Sequence[Row], instance: str, uid: int) -> Look:
-    """``instance`` and ``uid``: this server's mark, and its user."""
+def sort(rows: Sequence[Row], instance: str, uid: int, asked: int = 0) -> Look:
+    """``instance`` and ``uid``: this server's mark, and its user. ``asked``: as in ``Look``."""
     marked = []
     adopted: dict[int, Row] = {}
     given: dict[str, list[Row]] = {}
@@ -55,7 +58,7 @@ def sort(rows: Sequence[Row], instance: str, uid: int) -> Look:
             marked.append((row, mark))
         if mark.job and mark.server == instance:
             adopted[mark.job] = _newer(row, adopted.get(mark.job))
-    return Look(rows, reading.own_jobs(rows, instance, uid), adopted, marked, given)
+    return Look(rows, reading.own_jobs(rows, instance, uid), adopted, marked, given, asked)
 
 
 def _newer(row: Row, other: Row | None) -> Row:

@@ -32,8 +32,6 @@ from tenure.slurm.commands import CommandFailed
 
 log = structlog.get_logger()
 
-LOOK_MS = 2_000
-"""What a look tells is not older than this."""
 KILL_AGAIN_MS = 5_000
 """Between two orders to kill."""
 MISSING_MS = 3_000
@@ -104,7 +102,9 @@ class NativeRun:
         self._phase = Phase.STARTING
         self._since = procs.boottime_ms()
         self._alive_at: int | None = None
-        """When it was released or seen to live last, by the clock since boot, a look before."""
+        """When it was released, or asked for last and then seen to live, by the clock since boot."""
+        self._looked_at = 0
+        """When the look that is gone through was asked for."""
         self._ended = 0
         """Slurm's time of the end, while it cleans up after the run."""
         self._missing_since: int | None = None
@@ -168,7 +168,7 @@ class NativeRun:
         """Do the next step, by what Slurm says now. True: there is news."""
         if self.status is not None or self._patience.waits:
             return False
-        row = self._find(look)
+        row, self._looked_at = self._find(look), look.asked
         try:
             news = self._step(handling, row, writing) if row is not None else self._missing(handling, writing)
         except CommandFailed as error:
@@ -272,7 +272,7 @@ class NativeRun:
         if self._phase is Phase.STARTING and row.state != "CONFIGURING":
             self._phase, news = Phase.RUNNING, True
             self._since = procs.boottime_ms() - self._bounded(ends.age_ms(row.start))
-        self._alive_at = procs.boottime_ms() - LOOK_MS
+        self._alive_at = self._looked_at
         if self.stop is not None:
             self._see_to_the_end(handling, row, self.stop, writing)
         return news
