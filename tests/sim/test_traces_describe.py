@@ -255,7 +255,7 @@ def test_what_cannot_be_described_says_why(tmp_path: Path) -> None:
         describe_file(path, cut="2025-01-01..2025-02-01")
     with pytest.raises(ValueError, match=r"write FROM\.\.TO"):
         describe_file(path, cut="yesterday")
-    with pytest.raises(TraceError, match=r"no job with GPUs in its 1 rows \(1 x no GPUs\)"):
+    with pytest.raises(TraceError, match=r"no job with GPUs in its 1 row \(1 x no GPUs\)"):
         describe_file(written(tmp_path / "none.txt", sacct(2, "2026-01-05T08:00:00", gpus=0)))
     itp = tmp_path / "itp.csv"
     itp.write_text("job_id,submission_time,duration,num_gpu\na,60,7200,8\n")

@@ -12,42 +12,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenure.core.model import MINUTE, SECOND, SELF
+from tenure.core.model import MINUTE, SELF
 from tenure.core.tree import line_of
 from tenure.reports.evicted import evicted
 from tenure.reports.metrics import DIGITS, gpus_of, share, summary
 from tenure.reports.owed import Account, measured_from, standings
 from tenure.reports.records import JobRow, Run, hours
+from tenure.reports.side_waits import Waits
 from tenure.reports.sizes import SIZES, size_of
 from tenure.reports.verdicts import verdict
-from tenure.reports.waits import percentile
 
 Found = dict[str, Any]
 """JSON-ready: times ms UTC, waits seconds, GPU time GPU-hours, shares fractions of 1."""
 SAME = MINUTE
 """Starts that are no further apart than this are at the same time."""
 _ENDED_BY_ITSELF = frozenset({"succeeded", "failed", "timed_out"})
-
-
-@dataclass(slots=True)
-class Waits:
-    """Of one group of jobs on one side, ms. ``never``: how many of them are lower bounds."""
-
-    all: list[int] = field(default_factory=list)
-    never: int = 0
-
-    def add(self, wait: int, *, started: bool) -> None:
-        self.all.append(wait)
-        self.never += not started
-
-    def plain(self) -> Found:
-        ascending = sorted(self.all)
-        p50, p90 = (percentile(ascending, percent) for percent in (50, 90))
-        return {
-            "p50_s": None if p50 is None else p50 // SECOND,
-            "p90_s": None if p90 is None else p90 // SECOND,
-            "never_started": self.never,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +114,14 @@ class Figures:
 
 @dataclass(slots=True)
 class Moved:
-    """How many of a group's waiting jobs start sooner, later, or at the same time as on the base's side."""
+    """How many of a group's waiting jobs start sooner, later, or at the same time as on the base's side, and how many
+    on neither. What starts on one side only starts later, or never, on the other.
+    """
 
     sooner: int = 0
     later: int = 0
     same: int = 0
+    neither: int = 0
 
 
 Groups = Callable[[str, str, str], Iterable[str]]
@@ -367,7 +349,7 @@ def _moved(base: _Taken, other: _Taken, waiting: Sequence[str], groups: Groups |
 
 def _how(before: int | None, now: int | None) -> str:
     if before is None or now is None:
-        return "same" if before is now else "sooner" if before is None else "later"
+        return "neither" if before is now else "sooner" if before is None else "later"
     return "same" if abs(now - before) <= SAME else "sooner" if now < before else "later"
 
 
@@ -382,6 +364,7 @@ def _change(base: Figures, other: Figures, before: Found, now: Found, moved: Mov
         "sooner": moved.sooner,
         "later": moved.later,
         "same": moved.same,
+        "neither": moved.neither,
     }
     if base.owed is not None and other.owed is not None:
         found["m1"] = _less(now["m1"], before["m1"], DIGITS)

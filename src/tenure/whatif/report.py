@@ -52,7 +52,10 @@ def make(reruns: Reruns, *, whole: bool = True) -> Report:
     told = {one.variant.label: one.lines() for one in sides_of}
     notes += [f"{label}: {line}." for label, lines in told.items() for line in (each.rstrip(".") for each in lines)]
     notes += assumed([one.variant for one in reruns.changed], course)
-    sides = [Side(one.variant.label, run, phrase=_phrase(one.variant)) for one, run in zip(sides_of, runs, strict=True)]
+    sides = [
+        Side(one.variant.label, run, {row.id: one.label(row.id) for row in run.jobs}, phrase=_phrase(one.variant))
+        for one, run in zip(sides_of, runs, strict=True)
+    ]
     more = {
         "honesty": honest.plain() if honest is not None else None,
         "chance": chance.plain(),

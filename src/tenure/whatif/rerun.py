@@ -103,6 +103,11 @@ class Rerun(Simulation):
         ]
         return [*(left if self.left_out else []), *self.told.lines()]
 
+    def label(self, job_id: int) -> str:
+        """What people call a job: 12, or 12_3 of an array."""
+        array, index = self._array_of.get(job_id, (0, 0))
+        return f"{array}_{index}" if array else str(job_id)
+
     # ---- beginning
 
     def _go_on(self) -> None:
@@ -314,11 +319,10 @@ class Rerun(Simulation):
         if outcome.state == JobState.SUCCEEDED.value:
             self._succeeded.add(outcome.job_id)
         else:
-            array, index = self._array_of.get(outcome.job_id, (0, 0))
-            label = f"{array}_{index}" if array else str(outcome.job_id)
-            self.failed[outcome.job_id] = (label, outcome.state)
+            array, _ = self._array_of.get(outcome.job_id, (0, 0))
+            self.failed[outcome.job_id] = (self.label(outcome.job_id), outcome.state)
             if array:
-                self.failed.setdefault(array, (label, outcome.state))
+                self.failed.setdefault(array, (self.label(outcome.job_id), outcome.state))
         super()._job_ended(outcome, at)
 
 

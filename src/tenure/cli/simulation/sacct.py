@@ -89,7 +89,7 @@ def _text(name: str, path: Path | None) -> str | None:
     if path is None:
         return None
     try:
-        return path.read_text("utf-8", "replace")
+        return path.read_text("utf-8-sig", "replace")
     except OSError as error:
         raise CliError(f"{name} = {path}: cannot be read: {error.strerror}") from error
 
@@ -330,7 +330,8 @@ def _run(
     if out is None:
         return result, []
     bars.add_task("writing", total=None)
-    return result, run.write(result, out, f"{report.reading.path}: today, and under Tenure", pages=pages)
+    others = ", ".join(run.phrase_of(order.label) for order in orders[1:-1]) or run.phrase_of(orders[-1].label)
+    return result, run.write(result, out, f"{report.reading.path}: as it was, and {others}", pages=pages)
 
 
 def _bars() -> Progress:

@@ -145,6 +145,14 @@ class Reading:
         """Rows whose fate is known; equal to ``rows`` when reading is over."""
         return self.kept + self.left_out.total() + self.bad.total()
 
+    def nothing(self) -> str:
+        """Why there is no job, when there is none."""
+        why = [f"{n:,} x {what}" for counts in (self.left_out, self.bad) for what, n in counts.most_common(3)]
+        told = f"no job with GPUs in its {self.rows:,} row{'' if self.rows == 1 else 's'}" + (
+            f" ({'; '.join(why)})" if why else ""
+        )
+        return printable(f"{told}. {self.examples[0]}" if self.examples else told)
+
     def notes(self) -> list[str]:
         """The account as lines for people, without control characters."""
         return [printable(line) for line in self._notes()]

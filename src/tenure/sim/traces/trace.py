@@ -115,6 +115,8 @@ def open_trace(path: Path, format: str | None = None, options: TraceOptions | No
     sieve = Sieve(options)
     found = _distinct(named(read(path, format, reading), reading), reading)
     jobs = [job for job in found if sieve.keeps(job, reading.dated)]
+    if sieve.first is None:
+        raise TraceError(f"{path}: {reading.nothing()}")
     if reading.dated and sieve.first is not None:
         reading.origin = sieve.first // DAY * DAY
     selection = select(jobs, options, reading.origin, sieve)
