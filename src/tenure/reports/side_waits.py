@@ -8,6 +8,7 @@ from typing import Any
 
 from tenure.core.model import SECOND
 from tenure.reports.catalogue import wait
+from tenure.reports.verdicts import longer
 from tenure.reports.waits import percentile
 
 
@@ -28,17 +29,22 @@ class Waits:
             self.never += 1
 
     def plain(self) -> dict[str, Any]:
-        """JSON-ready. ``p50_at_least``: the median hangs on jobs that never started: it would be another one if those
-        had waited for ever.
+        """JSON-ready. ``p50_at_least``: the median hangs on jobs that never started: it would be longer, by as much as
+        makes a difference, if those had waited for ever.
         """
         found: dict[str, Any] = {}
         waits, over = sorted(self.all), sorted(self._over)
         for percent in (50, 90):
-            value = percentile(waits, percent)
+            value = _seconds(percentile(waits, percent))
             rank = max(1, -(-percent * len(waits) // 100))
-            bound = self.never > 0 and (rank > len(over) or over[rank - 1] != value)
-            found |= {f"p{percent}_s": None if value is None else value // SECOND, f"p{percent}_at_least": bound}
+            most = _seconds(over[rank - 1]) if rank <= len(over) else None
+            bound = self.never > 0 and (most is None or longer(value, most) != 0)
+            found |= {f"p{percent}_s": value, f"p{percent}_at_least": bound}
         return {**found, "never_started": self.never}
+
+
+def _seconds(ms: int | None) -> int | None:
+    return None if ms is None else ms // SECOND
 
 
 def told(figures: Mapping[str, Any], percent: int) -> str:
