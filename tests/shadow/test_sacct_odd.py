@@ -13,7 +13,7 @@ from tenure.core.model import SHARE_ONE
 from tenure.reports.sides import jobs_of
 from tenure.shadow.sacct.report import Chosen
 from tenure.shadow.sacct.run import WAS
-from tenure.shadow.sacct.site import Given
+from tenure.shadow.sacct.site import Given, SiteError
 from tenure.sim.traces.records import TraceError
 
 
@@ -74,3 +74,15 @@ def test_a_report_that_is_there_twice_is_the_same_report() -> None:
     assert jobs_of(side(once, WAS)).keys() == jobs_of(side(twice, WAS)).keys()
     assert once.found["said"] == twice.found["said"]
     assert once.found["budgets"] == twice.found["budgets"]
+
+
+def test_jobs_of_partitions_that_the_hosts_do_not_have_are_no_empty_report() -> None:
+    rows = [row(str(n), started=0, ended=H + n, partition="old,older") for n in range(3)]
+    with pytest.raises(
+        SiteError, match="no job of the report is of gpu, short, and those are what has GPUs; the jobs are"
+    ):
+        read(rows)
+    with pytest.raises(
+        SiteError, match="no job of the report is of short, and those are what is chosen; the jobs are of o"
+    ):
+        read(rows, chosen=replace(NOW, partitions=("short",)))

@@ -115,8 +115,8 @@ def _lives(rows: Rows, sources: Iterable[Source], seen: Callable[[int], None]) -
 
 
 def _within(lives: Sequence[Life], given: Given, chosen: Chosen, site: Site) -> list[Life]:
-    """Those of partitions that count: what is chosen, else those with GPUs where hosts are known. Raises SiteError for
-    a partition of which there is nothing.
+    """Those of partitions that count: what is chosen, else those with GPUs where hosts are known. Raises SiteError
+    where there is none, and for a partition of which there is nothing.
     """
     made_up = given.gpus is not None or not site.nodes
     there = {name for life in lives for name in life.last.partition.split(",")}
@@ -125,7 +125,13 @@ def _within(lives: Sequence[Life], given: Given, chosen: Chosen, site: Site) -> 
             f"partition = {unknown[0]}: no job of it is in the report; there are {', '.join(sorted(there))}"
         )
     named = set(chosen.partitions or (() if made_up else site.with_gpus()))
-    return [life for life in lives if not named or not named.isdisjoint(life.last.partition.split(","))]
+    found = [life for life in lives if not named or not named.isdisjoint(life.last.partition.split(","))]
+    if not found:
+        raise SiteError(
+            f"partition: no job of the report is of {', '.join(sorted(named))}, and those are what "
+            f"{'is chosen' if chosen.partitions else 'has GPUs'}; the jobs are of {', '.join(sorted(there)) or 'none'}"
+        )
+    return found
 
 
 def _record(lives: Lives, rows: Rows, chosen: Chosen) -> Record:
