@@ -112,8 +112,8 @@ def _waits(found: Found) -> Picture | None:
     chart = layered.facet(facet=facet, columns=2)
     heading = title("Waits of each budget", "a dot per side; under a second is at the left edge")
     text = (
-        "Where the dots of a budget are apart, its jobs wait differently. Jobs that never start count with what they had "
-        "waited."
+        "Where the dots of a budget are apart, its jobs wait differently. Jobs that never start count with what they "
+        "had waited."
     )
     return picture("budget-waits", "Waits of each budget", text, chart.properties(title=heading), {"points": points})
 

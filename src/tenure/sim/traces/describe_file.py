@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tenure.core.model import DAY
+from tenure.reports.catalogue import many
 from tenure.reports.traces.records import TraceFigures
 from tenure.sim.traces.describe import Describer, source_of
 from tenure.sim.traces.files import Gauge
@@ -51,7 +52,7 @@ def describe_file(
     origin = first // DAY * DAY if reading.dated else None
     start, end = bounds(window, origin, last - (origin or 0))
     if not describer.jobs:
-        raise TraceError(f"{path}: none of its {outside:,} jobs was submitted in the window {cut}")
+        raise TraceError(f"{path}: no job was submitted in the window {cut}, and {many(outside, 'job')} outside of it")
     source = source_of(reading, complete=not gauge.stopped, cut=cut, outside=outside)
     zero = origin or 0
     return describer.figures(source, reading.dated, gpus, (zero + start, zero + end))

@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from tenure.core.model import DAY, Budget
+from tenure.reports.catalogue import many
 from tenure.reports.traces.records import Supply, TraceFigures, earlier_told
 from tenure.sim.traces import acme, helios, itp, pai2020, pai2023, philly, philly_json, sacct, supercloud, swf
 from tenure.sim.traces.budgets import team_budgets
@@ -95,7 +96,8 @@ class Trace:
             lines.append(f"{self.pooled_teams:,} small teams share one budget")
         demand = self.supply.over(self.gpus)
         over = counted(self.days, "day")
-        lines.append(f"{len(self.jobs):,} jobs over {over} ask for {demand:.2f} x the {self.gpus:,} GPUs")
+        ask = "asks" if len(self.jobs) == 1 else "ask"
+        lines.append(f"{many(len(self.jobs), 'job')} over {over} {ask} for {demand:.2f} x the {self.gpus:,} GPUs")
         if again := earlier_told(sum(job.earlier > 0 for job in self.jobs), sum(job.earlier for job in self.jobs)):
             lines.append(again)
         return lines
