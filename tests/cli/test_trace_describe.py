@@ -90,6 +90,8 @@ def test_a_pipe_may_be_described() -> None:
     ("words", "said"),
     [
         (["--format", "csv"], "there is no trace format 'csv'; there are:"),
+        (["--out", "/dev/null"], "out = /dev/null: this is a file; name a directory"),
+        (["--out", "/dev/null/x"], "out = /dev/null/x: Not a directory; name a directory that can be made"),
         (["--cut", "yesterday"], "window 'yesterday': write FROM..TO"),
         (
             ["--cut", "2020-01-01..2020-02-01"],

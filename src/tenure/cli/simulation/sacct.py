@@ -15,7 +15,7 @@ from tenure.cli.context import print_json
 from tenure.cli.errors import CliError, Exit
 from tenure.cli.options import takes
 from tenure.cli.simulation import completion
-from tenure.cli.simulation.folders import check_folder, ready_folder
+from tenure.cli.simulation.folders import check_folder, make_folder, ready_folder
 from tenure.cli.simulation.options import RunOptions, duration
 from tenure.cli.simulation.sides import show_sides
 from tenure.cli.simulation.traces import read_rule
@@ -165,6 +165,7 @@ def from_sacct(
     given = site.given()
     if out is not None:
         check_folder(out, force)
+        make_folder(out)
     try:
         with _bars() as bars:
             read = _read(file, given, chosen, bars)

@@ -126,7 +126,7 @@ def _within(lives: Sequence[Life], given: Given, chosen: Chosen, site: Site) -> 
         )
     named = set(chosen.partitions or (() if made_up else site.with_gpus()))
     found = [life for life in lives if not named or not named.isdisjoint(life.last.partition.split(","))]
-    if not found:
+    if not found and not (made_up or site.unknown(chosen.partitions)):
         raise SiteError(
             f"partition: no job of the report is of {', '.join(sorted(named))}, and those are what "
             f"{'is chosen' if chosen.partitions else 'has GPUs'}; the jobs are of {', '.join(sorted(there)) or 'none'}"

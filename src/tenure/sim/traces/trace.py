@@ -156,6 +156,8 @@ def read(path: Path, format: str | None, reading: Reading, gauge: Gauge | None =
             return READERS[found](chain([source], _alike(sources, found, reading)), reading)
         reading.skipped_files[source.name] += 1
         seen.append(f"{source.name} starts with {first[:80]!r}" if first else f"{source.name} says nothing")
+    if gauge is not None and gauge.stopped:
+        raise TraceError(f"{path}: broken off before its first line")
     wanted = f"the format {format}" if format else "any format known"
     saw = "; ".join(seen[:3]) or "nothing in it"
     known = "".join(f"\n  {one}" for one in sorted(KNOWN))
