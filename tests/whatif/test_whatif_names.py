@@ -55,3 +55,21 @@ def test_a_job_of_an_array_is_called_as_people_call_it(tmp_path: Path) -> None:
     (most,) = found["evicted"]["as it is"]["most_often"]
     assert most["job"] == {5: "5_3", 6: "5_7"}[evicted.job_id]
     assert any(f"job {most['job']} of eve (lab/a)" in line for line in found["said"]["fifo"])
+
+
+def test_who_is_turned_away_has_not_waited_for_less_long(busy: Course) -> None:
+    """Jobs that the change ends as they wait, since their budget is gone, are no short waits: they are left out."""
+    alone = budgets({"lab/b": 1.0})
+    found = made(busy, Variant("changed", wanted=other(busy, budgets=alone))).found
+    refused = found["refused"]["changed"]
+    (ended,) = (jobs for what, jobs in refused.items() if "ended" in what)
+    (later,) = (jobs for what, jobs in refused.items() if "refused" in what)
+    (row,) = [row for row in found["budgets"] if row["budget"] == "lab/a"]
+    assert len(ended) > 3 and row["figures"]["as it is"]["compared"] == row["figures"]["changed"]["compared"] == 0
+    assert row["figures"]["changed"]["p50_s"] is None
+    state = busy.fresh()
+    waited = sum(state.jobs[int(job)].attempt is None for job in ended)
+    assert waited > 0 and found["missing"] == {"as it is": 0, "changed": waited + len(later)}
+    assert any(
+        line.startswith(f"{waited + len(later)} jobs are refused with the change") for line in found["said"]["changed"]
+    )

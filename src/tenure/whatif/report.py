@@ -60,7 +60,7 @@ def make(reruns: Reruns, *, whole: bool = True) -> Report:
         Side(
             one.variant.label,
             run,
-            {row.id: one.label(row.id) for row in run.jobs},
+            {row.id: one.label(row.id) for row in run.jobs if row.id not in one.turned_away},
             phrase=_phrase(one.variant),
             places={} if one.variant.changes else places,
         )
