@@ -92,7 +92,7 @@ def _idle(was: Side) -> Iterator[str]:
         yield (
             f"As it was, {100 * idle / healthy:.0f} % of the GPU time was free while jobs waited. Where the report "
             "does not have all jobs, or hosts were down, or limits and reservations held jobs back, it was not: every "
-            "other side uses that time, and a part of what it gains is nothing but this."
+            "other side may use that time, and a part of what it gains may be nothing but this."
         )
 
 
