@@ -195,7 +195,7 @@ def format_gpu_time(amount_ms: int) -> str:
 
 
 def _counted(number: str, unit: str) -> str:
-    return f"{number} GPU-{unit.removesuffix('s') if number == '1' else unit}"
+    return f"{number} GPU-{unit.removesuffix('s') if number in ('1', '-1') else unit}"
 
 
 def format_ratio(numerator: int, denominator: int, digits: int = 2) -> str:

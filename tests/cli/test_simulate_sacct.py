@@ -72,6 +72,24 @@ def test_both_spellings_say_the_same_and_packed_files_are_read(given: list[str],
     assert plain["rows"] == {"rows": 28, "kept": 28, "left_out": {}, "odd": {}, "bad": {}, "examples": []}
 
 
+def test_files_that_windows_has_saved_say_the_same(given: list[str], tmp_path: Path) -> None:
+    """With a byte order mark, which hid the first column of associations and the first node, and other line ends."""
+    words = ["--since", "2026-06-01", "--json"]
+    plain = json.loads(simulate("from-sacct", *given, *words).stdout)
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + content.replace("\n", "\r\n").encode())
+    other = json.loads(simulate("from-sacct", *given, *words).stdout)
+    assert plain["gpus"] == 16
+    assert other == plain
+
+
+def test_a_title_says_what_is_beside_what_was(given: list[str], tmp_path: Path) -> None:
+    for policy, title in (("fifo", "under fifo"), ("budgets,fifo", "under Tenure, under fifo")):
+        words = ["--policy", policy, "--no-report", "--force", "--out", tmp_path / "out"]
+        assert simulate("from-sacct", *given, *words).returncode == 0
+        assert f"# report.txt: as it was, and {title}\n" in (tmp_path / "out" / "sides.md").read_text()
+
+
 def test_what_is_left_out_is_said(given: list[str], tmp_path: Path) -> None:
     rows = [*month(), row("1", gpus=0), row("2.batch"), row("x"), row("3", state="ODD"), "short|row"]
     (tmp_path / "report.txt").write_text(text(rows))
@@ -96,6 +114,7 @@ def test_what_is_left_out_is_said(given: list[str], tmp_path: Path) -> None:
         (["--set", "lookback=7d,8d"], "set lookback = 7d,8d: one value"),
         (["--partition", "cpu"], "Slurm has no such partition; there are: gpu, short"),
         (["--cluster", "west"], "cluster = west: the associations are of site"),
+        (["--out", "/dev/null/x"], "out = /dev/null/x: Not a directory; name a directory that can be made"),
     ],
 )
 def test_errors_name_the_option_the_value_and_what_would_do(given: list[str], words: list[str], said: str) -> None:

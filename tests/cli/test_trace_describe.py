@@ -56,7 +56,7 @@ def test_what_the_screen_says(report: Path) -> None:
         "report.txt (sacct): 4 rows, 2 jobs",
         "2 days; submitted from 2026-01-05T08:00:00Z to 2026-01-06T08:00:00Z",
         "asks for 0.2 GPUs on average, 9 GPU-hours; 0.02 x what the 8 GPUs can do",
-        "in whole hosts of 8, that is about what 8 GPUs can do, and 2.5 times what 8 GPUs can do",
+        "in whole hosts of 8, that is 0.02 x what 8 GPUs can do",
         "of the GPU time     2   1h   1h   1h   1h       1h",
         "5 to 8  50.0 %  ███████████               88.9 %  ███████████████████▌",
         "1 person\n1 team\n",
@@ -90,8 +90,13 @@ def test_a_pipe_may_be_described() -> None:
     ("words", "said"),
     [
         (["--format", "csv"], "there is no trace format 'csv'; there are:"),
+        (["--out", "/dev/null"], "out = /dev/null: this is a file; name a directory"),
+        (["--out", "/dev/null/x"], "out = /dev/null/x: Not a directory; name a directory that can be made"),
         (["--cut", "yesterday"], "window 'yesterday': write FROM..TO"),
-        (["--cut", "2020-01-01..2020-02-01"], "none of its 2 jobs was submitted in the window 2020-01-01..2020-02-01"),
+        (
+            ["--cut", "2020-01-01..2020-02-01"],
+            "no job was submitted in the window 2020-01-01..2020-02-01, and 2 jobs outside of it",
+        ),
         (["--gpus", "0"], "Invalid value for '--gpus': Input should be greater than or equal to 1"),
     ],
 )

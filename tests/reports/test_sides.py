@@ -108,14 +108,14 @@ def test_every_node_of_the_tree_has_its_figures() -> None:
         "as it was": {
             "jobs": 2, "finished": 1, "charged_gpu_hours": 32.0, "unallocated_gpu_hours": 0.0, "lost_gpu_hours": 0.0,
             "net_gpu_hours": 32.0, "evictions": 0, "evictions_of_charged": 0, "compared": 2, "p50_s": 6 * 3600,
-            "p90_s": 9 * 3600,
-            "never_started": 1, "owed_gpu_hours": 40.0, "m1": 0.8,
+            "p50_at_least": False, "p90_s": 9 * 3600, "p90_at_least": True, "never_started": 1,
+            "owed_gpu_hours": 40.0, "m1": 0.8,
         },
         "Tenure": {
             "jobs": 2, "finished": 2, "charged_gpu_hours": 40.0, "unallocated_gpu_hours": 0.0, "lost_gpu_hours": 0.0,
             "net_gpu_hours": 40.0, "evictions": 0, "evictions_of_charged": 0, "compared": 2, "p50_s": 0,
-            "p90_s": 7 * 3600,
-            "never_started": 0, "owed_gpu_hours": 40.0, "m1": 1.0,
+            "p50_at_least": False, "p90_s": 7 * 3600, "p90_at_least": False, "never_started": 0,
+            "owed_gpu_hours": 40.0, "m1": 1.0,
         },
     }  # fmt: skip
     whole = row(budgets, "budget", "lab")
@@ -131,7 +131,7 @@ def test_changes_and_verdicts() -> None:
     budgets, people = found()["budgets"], found()["people"]
     assert row(budgets, "budget", "lab/b")["changes"]["Tenure"] == {
         "net_gpu_hours": 8.0, "net_gpu_hours_share": 0.25, "finished": 1, "evictions": 0, "p50_s": -6 * 3600,
-        "p90_s": -2 * 3600, "sooner": 2, "later": 0, "same": 0, "m1": 0.2, "verdict": GAINS,
+        "p90_s": -2 * 3600, "sooner": 2, "later": 0, "same": 0, "neither": 0, "m1": 0.2, "verdict": GAINS,
     }  # fmt: skip
     ann = row(people, "user", "ann")
     assert ann["figures"]["Tenure"]["lost_gpu_hours"] == 8.0
@@ -150,18 +150,18 @@ def test_sentences_say_who() -> None:
     )
     assert (
         "lab/b gets 8 GPU-hours more (+25 %); its median wait falls from 6.0 h to 0 s, and 90 % start within 7.0 h "
-        "instead of 9.0 h." in said
+        "instead of at least 9.0 h." in said
     )
     assert "Of 2 people, 1 gains and 1 loses." in said
-    assert "Of those who lose, ann waits longest: 90 % of 1 job start within 4.0 h, and within 0 s as it was." in said
-    assert "1 of the jobs never start as it was and 0 under Tenure" in "\n".join(said)
+    assert "Of those who lose, ann waits longest: 90 % of 1 job start within 4.0 h, instead of 0 s as it was." in said
+    assert "1 of the jobs never starts as it was and 0 under Tenure" in "\n".join(said)
 
 
 def test_the_same_twice_is_no_gain_for_anybody() -> None:
     twice = compare_sides([Side("one", before()), Side("two", before())])
     for name in ("budgets", "people", "sizes"):
         assert {one["changes"]["two"]["verdict"] for one in twice[name]} == {NEITHER}
-    assert twice["all"]["changes"]["two"]["same"] == 3
+    assert twice["all"]["changes"]["two"]["same"] == 2 and twice["all"]["changes"]["two"]["neither"] == 1
     assert "Nothing is evicted." in sentences(twice, "two")
     assert "the waits are about the same" in sentences(twice, "two")[1]
 
@@ -335,7 +335,7 @@ def test_who_gains_most_is_told_by_what_makes_a_difference() -> None:
     """Ann's 900 GPU-hours less are not a hundredth of what she has, and weigh nothing beside Bob's 200 more."""
 
     def person(user: str, hours: float, more: float) -> dict[str, Any]:
-        waits = {"p50_s": 0, "p90_s": 0, "compared": 9}
+        waits = {"p50_s": 0, "p50_at_least": False, "p90_s": 0, "p90_at_least": False, "compared": 9}
         was, now = ({**waits, "net_gpu_hours": each} for each in (hours, hours + more))
         change = {"net_gpu_hours": more, "net_gpu_hours_share": more / hours, "sooner": 0, "later": 0, "verdict": GAINS}
         return {"user": user, "figures": {"was": was, "then": now | {"p50_s": -600}}, "changes": {"then": change}}

@@ -111,6 +111,6 @@ def test_a_terminal_breaks_no_figure_in_the_middle(width: int) -> None:
         kept = len(shown.columns)
         assert kept == len(table.head) or left_out
         assert kept >= 3
-        places = [place for place, head in enumerate(table.head) if head in {c.header for c in shown.columns}]
+        places = [place for place, head in enumerate(table.head) if head in {str(c.header) for c in shown.columns}]
         for cells in table.rows:
             assert all(cells[place] in text for place in places[1:]), text

@@ -80,7 +80,7 @@ def test_the_page_says_in_plain_words_what_is_not_in_the_demand(tmp_path: Path) 
     text = " ".join(page.read_text().split())
     for words in (
         "not in it: GPU-hours of earlier runs of 2 requeued or resized jobs</td><td>20.0",
-        "for a demand of 2.5 x their supply",
+        "for a demand nearest to 2.5 x their supply",
         "jobs on a weekend day, over those on a working day",
         "<h2>Files of another kind</h2> <table> <tr><td>LICENSE</td><td>2</td>",
     ):

@@ -122,7 +122,7 @@ def test_what_waits_at_the_end_is_demand() -> None:
     result = made(read(rows))
     assert {"900", "901_1", "901_2"} <= jobs_of(side(result, WAS)).keys()
     assert result.found["all"]["figures"][WAS]["never_started"] == 3
-    assert "3 jobs still waited at the end" in told(result)
+    assert "Of 3 jobs that still waited at the end nobody knows" in told(result)
     began = times(side(result, OURS))["900"][0][0]
     assert began >= 40 * H  # nobody knows how long it takes: until its limit
 
@@ -329,7 +329,7 @@ def test_files_that_are_something_else() -> None:
         site_of(Given(nodes="NodeName=n1 CPUTot=4 Partitions=gpu\n"))
     with pytest.raises(SiteError, match="names its partitions"):
         site_of(Given(nodes="NodeName=n1 CPUTot=4 Gres=gpu:8\n"))
-    with pytest.raises(TraceError, match="no job with GPUs is in it"):
+    with pytest.raises(TraceError, match="no job with GPUs in its 1 row"):
         read([row("1", gpus=0)])
     with pytest.raises(SiteError, match="nothing ran in this report"):
         read([row("1"), row("2", submitted=H)], Given(ASSOCIATIONS), Chosen(since=BEGIN - H))

@@ -86,7 +86,7 @@ def test_live_and_by_files(site: AccountedCluster, tmp_path: Path) -> None:
     assert of(live, "root/science/language")[WAS]["charged_gpu_hours"] > 0
     assert live["rows"]["left_out"]["no GPUs"] == 1
     assert any("half_life 3d" in note and "weight_fairshare 70000" in note for note in live["notes"])
-    assert any("1 job still waited at the end" in note for note in live["notes"])
+    assert any("Of 1 job that still waited at the end" in note for note in live["notes"])
     by_file(site, tmp_path, jobs)
 
 

@@ -116,8 +116,8 @@ def test_what_the_server_would_refuse_is_refused_and_counted() -> None:
     run, script = simulate(setup_of([(0, work("lab/nowhere")), (0, work(gpus=9))]))
     assert not run.jobs and len(script.said) == 2
     assert run.notes == [
-        "1 jobs were refused: replica_too_large",
-        "1 jobs were refused: unknown_budget",
+        "1 job was refused: replica_too_large",
+        "1 job was refused: unknown_budget",
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from tenure.engine.writer import Writer
 from tenure.reports.records import Run
 from tenure.sim.loop import Simulation, _Todo
 from tenure.sim.setup import Setup
+from tenure.sim.work import Work
 from tenure.store import Store
 
 
@@ -32,9 +33,16 @@ class Scribe:
             self.writer.snapshot_if_due(state)
 
 
-def live_through(store: Store, setup: Setup, also: Sequence[Event] = ()) -> Run:
-    """Let ``setup`` happen in ``store``, and ``also`` at its time. Returns the simulation's own tables."""
+NOTHING: Mapping[int, Work] = {}
+
+
+def live_through(store: Store, setup: Setup, also: Sequence[Event] = (), works: Mapping[int, Work] = NOTHING) -> Run:
+    """Let ``setup`` happen in ``store``, and ``also`` at its time. ``works``: of the jobs that are submitted there.
+    Returns the simulation's own tables.
+    """
     simulation = Simulation(setup, Scribe(store, setup.start))
+    simulation.works.update(works)
+    simulation.waiting_since.update(dict.fromkeys(works, setup.start))
     for event in also:
         simulation._push(event.at, _Todo(partial(_happen, simulation, event)))
     return simulation.run()
@@ -44,7 +52,9 @@ def _happen(simulation: Simulation, event: Event, _at: int) -> None:
     simulation._events.append(event)
 
 
-def site(directory: Path, setup: Setup, also: Sequence[Event] = ()) -> tuple[Path, Run]:
+def site(
+    directory: Path, setup: Setup, also: Sequence[Event] = (), works: Mapping[int, Work] = NOTHING
+) -> tuple[Path, Run]:
     """A server's directory: configuration files, and a database in which ``setup`` has happened, and ``also``."""
     config = Config(Server(data_dir=directory / ".tenure"), setup.clusters, setup.scheduling, setup.budgets)
     clusters, budgets = dump(config)
@@ -53,4 +63,4 @@ def site(directory: Path, setup: Setup, also: Sequence[Event] = ()) -> tuple[Pat
     path.write_text(clusters)
     (directory / "budgets.toml").write_text(budgets)
     with Store.open(config.server.database_url) as store:
-        return path, live_through(store, setup, also)
+        return path, live_through(store, setup, also, works)

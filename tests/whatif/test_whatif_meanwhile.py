@@ -129,7 +129,7 @@ def test_jobs_that_came_after_the_end_are_none_of_its(tmp_path: Path) -> None:
     jobs = [(HOUR, work(runtime=20 * HOUR)), (4 * HOUR, work(runtime=20 * HOUR))]
     course, _ = course_of(tmp_path, setup_of(jobs, gpus=8, duration=6 * HOUR), HOUR // 2, until=3 * HOUR)
     assert course.works.keys() == {1}
-    assert course.notes[0].startswith("1 of 1 jobs have not ended")
+    assert course.notes[0].startswith("1 of 1 job has not ended by itself: how long it runs in all")
 
 
 def test_a_log_that_is_compacted_while_it_is_read_is_told(tmp_path: Path) -> None:

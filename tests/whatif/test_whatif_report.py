@@ -62,6 +62,26 @@ def test_starts_and_gpu_time_are_compared_by_hand() -> None:
     )
 
 
+def test_time_that_goes_from_one_budget_to_another_is_in_another_once() -> None:
+    real = table((1, "lab/a", 0, 4 * HOUR), (2, "lab/b", 0, 4 * HOUR))
+    again = table((1, "lab/a", 0, 2 * HOUR), (2, "lab/b", 0, 6 * HOUR))
+    found = honesty(real, again)
+    assert found.off == 4 * GPU * HOUR  # 2 h on 2 GPUs, of 16 GPU-hours
+    assert "25.0 % of the GPU time is in another budget than it was (lab/a: -4.0 GPU-hours)" in found.line()
+
+
+def test_of_nothing_there_are_no_parts() -> None:
+    nothing, something = table((1, "lab/a", None, None)), table((1, "lab/a", HOUR, 9 * HOUR))
+    assert honesty(nothing, nothing).line() == (
+        "Run again as it is, there is no start to compare, and every budget gets exactly the GPU time that it really "
+        "got. Differences that are no larger say nothing."
+    )
+    assert (
+        ", and budgets get 16.0 GPU-hours, and really got none (lab/a: +16.0 GPU-hours). "
+        in honesty(nothing, something).line()
+    )
+
+
 def test_what_comes_after_the_end_of_the_run_does_not_count() -> None:
     real = table((1, "lab/a", HOUR, 3 * HOUR), (2, "lab/a", 5 * HOUR, 6 * HOUR))
     again = table((1, "lab/a", HOUR + SECOND, None), (2, "lab/a", None, None), until=2 * HOUR)

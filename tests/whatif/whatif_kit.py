@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from support import invariants
-from support.lived import site
+from support.lived import NOTHING, site
 from support.world import budgets
 from tenure.core.events import Event
 from tenure.core.model import DAY, HOUR, MINUTE, SECOND, Budget, Cluster, Contract, HostState, JobSpec, Role
@@ -139,10 +139,15 @@ def going(_what: str, _done: int, _total: int) -> bool:
 
 
 def course_of(
-    directory: Path, setup: Setup, since: int, until: int | None = None, also: Sequence[Event] = ()
+    directory: Path,
+    setup: Setup,
+    since: int,
+    until: int | None = None,
+    also: Sequence[Event] = (),
+    works: Mapping[int, Work] = NOTHING,
 ) -> tuple[Course, Run]:
     """What happened from ``since`` to ``until`` (ms after the start), and the simulation's own tables."""
-    _, run = site(directory, setup, also)
+    _, run = site(directory, setup, also, works)
     url = f"sqlite:///{directory / '.tenure' / 'tenure.db'}"
     end = setup.start + (setup.duration if until is None else until)
     with Store.open_to_read(url) as store:

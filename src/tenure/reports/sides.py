@@ -12,42 +12,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenure.core.model import MINUTE, SECOND, SELF
+from tenure.core.model import MINUTE, SELF
 from tenure.core.tree import line_of
 from tenure.reports.evicted import evicted
 from tenure.reports.metrics import DIGITS, gpus_of, share, summary
 from tenure.reports.owed import Account, measured_from, standings
 from tenure.reports.records import JobRow, Run, hours
+from tenure.reports.side_waits import Waits
 from tenure.reports.sizes import SIZES, size_of
 from tenure.reports.verdicts import verdict
-from tenure.reports.waits import percentile
 
 Found = dict[str, Any]
 """JSON-ready: times ms UTC, waits seconds, GPU time GPU-hours, shares fractions of 1."""
 SAME = MINUTE
 """Starts that are no further apart than this are at the same time."""
 _ENDED_BY_ITSELF = frozenset({"succeeded", "failed", "timed_out"})
-
-
-@dataclass(slots=True)
-class Waits:
-    """Of one group of jobs on one side, ms. ``never``: how many of them are lower bounds."""
-
-    all: list[int] = field(default_factory=list)
-    never: int = 0
-
-    def add(self, wait: int, *, started: bool) -> None:
-        self.all.append(wait)
-        self.never += not started
-
-    def plain(self) -> Found:
-        ascending = sorted(self.all)
-        p50, p90 = (percentile(ascending, percent) for percent in (50, 90))
-        return {
-            "p50_s": None if p50 is None else p50 // SECOND,
-            "p90_s": None if p90 is None else p90 // SECOND,
-            "never_started": self.never,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +37,8 @@ class Side:
 
     ``keys``: job id -> what the job is called on every side; None: its id. Several rows may have one key: they are one
     job that was submitted again, in the order of their submission. ``since``: key -> when its wait began, ms UTC, of
-    those that waited before the run has them; the others since they were submitted.
+    those that waited before the run has them; the others since they were submitted. ``places``: budget of this run ->
+    the one that it is on the other sides, of those that have another name there, so that they are compared.
     """
 
     label: str
@@ -67,6 +47,7 @@ class Side:
     since: Mapping[str, int] = field(default_factory=dict)
     phrase: str = ""
     lengths: Mapping[str, int | None] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
 
     def key(self, job_id: int) -> str | None:
         """None for a job that is none of those that are compared."""
@@ -135,11 +116,14 @@ class Figures:
 
 @dataclass(slots=True)
 class Moved:
-    """How many of a group's waiting jobs start sooner, later, or at the same time as on the base's side."""
+    """How many of a group's waiting jobs start sooner, later, or at the same time as on the base's side, and how many
+    on neither. What starts on one side only starts later, or never, on the other.
+    """
 
     sooner: int = 0
     later: int = 0
     same: int = 0
+    neither: int = 0
 
 
 Groups = Callable[[str, str, str], Iterable[str]]
@@ -153,23 +137,20 @@ class _Taken:
     side: Side
     jobs: dict[str, Job]
     inner: frozenset[str]
-    """Budgets that have others below them."""
+    """Budgets that have others below them, on any side: what such a one has itself is compared everywhere."""
     sizes: Mapping[str, str]
     """Key -> its size, the same on all sides: a run may know less of how long a job takes than another."""
-
-    @classmethod
-    def of(cls, side: Side, sizes: Mapping[str, str]) -> _Taken:
-        inner = frozenset(one.path.rpartition("/")[0] for one in side.run.budgets)
-        return cls(side, jobs_of(side), inner, sizes)
 
     def size(self, row: JobRow) -> str:
         key = self.side.key(row.id)
         return size_of(row.gpus, row.runtime) if key is None else self.sizes[key]
 
     def nodes(self, budget: str) -> tuple[str, ...]:
-        """The nodes of the tree that a job of this budget counts in."""
-        line = line_of(budget)
-        return (*line, f"{budget}/{SELF}") if budget in self.inner else line
+        """The nodes of the tree that a job of this budget, or of this leaf, counts in."""
+        own = budget.removesuffix(f"/{SELF}")
+        path = self.side.places.get(own, own)
+        line = line_of(path)
+        return (*line, f"{path}/{SELF}") if path in self.inner else line
 
 
 def jobs_of(side: Side) -> dict[str, Job]:
@@ -216,7 +197,9 @@ def compare_sides(sides: Sequence[Side]) -> Found:
     if any((measured_from(side.run), side.run.until) != (since, until) for side in sides):
         raise ValueError("sides: their runs are not measured over the same time; was one of them interrupted?")
     sizes = _sizes(sides)
-    taken = [_Taken.of(side, sizes) for side in sides]
+    paths = _paths(sides)
+    inner = frozenset(path.rpartition("/")[0] for path in paths)
+    taken = [_Taken(side, jobs_of(side), inner, sizes) for side in sides]
     common = set(taken[0].jobs).intersection(*(one.jobs for one in taken[1:]))
     waiting = [key for key in taken[0].jobs if key in common and all(one.jobs[key].left >= since for one in taken)]
     return {
@@ -229,7 +212,7 @@ def compare_sides(sides: Sequence[Side]) -> Found:
         "all": next(_rows(taken, waiting, lambda *_: ("",), ("",), owed=True))[1],
         "budgets": [
             {"budget": name, "depth": name.count("/"), **row}
-            for name, row in _rows(taken, waiting, None, _paths(taken), owed=True)
+            for name, row in _rows(taken, waiting, None, paths, owed=True)
         ],
         "people": [{"user": name, **row} for name, row in _rows(taken, waiting, lambda _, user, __: (user,))],
         "sizes": [
@@ -270,7 +253,7 @@ def _rows(
     figures = [_figures(one, waiting, groups, always) for one in taken]
     if owed:
         for one, found in zip(taken, figures, strict=True):
-            _owe(one.side.run, found, whole=groups is not None)
+            _owe(one, found, whole=groups is not None)
     names = sorted({name for found in figures for name in found}, key=lambda name: name.split("/"))
     moved = [_moved(taken[0], other, waiting, groups) for other in taken[1:]]
     for name in names:
@@ -292,8 +275,9 @@ def _rows(
         )
 
 
-def _paths(taken: Sequence[_Taken]) -> list[str]:
-    return list(dict.fromkeys(budget.path for one in taken for budget in one.side.run.budgets))
+def _paths(sides: Sequence[Side]) -> list[str]:
+    """Of all budgets, as they are compared."""
+    return list(dict.fromkeys(side.places.get(one.path, one.path) for side in sides for one in side.run.budgets))
 
 
 def _places(one: _Taken, groups: Groups | None, row: JobRow) -> Iterable[str]:
@@ -341,10 +325,10 @@ def _figures(one: _Taken, waiting: Sequence[str], groups: Groups | None, always:
     return found
 
 
-def _owe(run: Run, found: dict[str, Figures], *, whole: bool) -> None:
+def _owe(one: _Taken, found: dict[str, Figures], *, whole: bool) -> None:
     """What budgets were owed and got of it; ``whole``: all of them in the one group that there is."""
-    for leaf, account in standings(run).budgets.items():
-        for name in ("",) if whole else line_of(leaf):
+    for leaf, account in standings(one.side.run).budgets.items():
+        for name in ("",) if whole else one.nodes(leaf):
             part = found.get(name)
             if part is None:
                 continue  # an inner budget's own part, in which nothing was
@@ -367,7 +351,7 @@ def _moved(base: _Taken, other: _Taken, waiting: Sequence[str], groups: Groups |
 
 def _how(before: int | None, now: int | None) -> str:
     if before is None or now is None:
-        return "same" if before is now else "sooner" if before is None else "later"
+        return "neither" if before is now else "sooner" if before is None else "later"
     return "same" if abs(now - before) <= SAME else "sooner" if now < before else "later"
 
 
@@ -382,6 +366,7 @@ def _change(base: Figures, other: Figures, before: Found, now: Found, moved: Mov
         "sooner": moved.sooner,
         "later": moved.later,
         "same": moved.same,
+        "neither": moved.neither,
     }
     if base.owed is not None and other.owed is not None:
         found["m1"] = _less(now["m1"], before["m1"], DIGITS)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from tenure.reports import markdown
-from tenure.reports.catalogue import SECONDS, SHARE, written
+from tenure.reports.catalogue import SHARE, written
 from tenure.reports.charts.sides import sides_pictures
 from tenure.reports.html import Table, sides_page, write_pngs
+from tenure.reports.side_waits import cell
 from tenure.reports.sides import Found, Side, compare_sides
 from tenure.reports.sides_words import sentences
 from tenure.reports.tables import write_json
@@ -17,7 +18,10 @@ from tenure.units import format_time
 
 JSON_FILE, MARKDOWN_FILE, PAGE_FILE = "sides.json", "sides.md", "sides.html"
 MEDIAN, MOST = "median wait", "90 % within"
-_WAITS = "The median wait: half of the jobs start within it. 90 % within: nine of ten jobs start within that wait."
+_WAITS = (
+    "The median wait: half of the jobs start within it. 90 % within: nine of ten jobs start within that wait. ≥: at "
+    "least so long, as it hangs on jobs that had not started in the end, which count with what they had waited by then."
+)
 _OWED = "In every hour a budget is owed its share of the GPUs that work, or what it asks for where that is less."
 _HOURS = "GPU-hours: one GPU for one hour, those of unallocated jobs as well, without work that was lost."
 _IN_ALL = (
@@ -203,8 +207,8 @@ def _cluster(found: Found) -> list[list[str]]:
     return [*rows, ["idle GPU-hours while jobs waited", *idle]]
 
 
-def _each(row: Found, labels: Sequence[str], name: str, unit: str) -> list[str]:
-    return [written(row["figures"][label][name], unit) for label in labels]
+def _waited(row: Found, labels: Sequence[str]) -> list[str]:
+    return [cell(row["figures"][label], percent) for percent in (50, 90) for label in labels]
 
 
 def _numbers(row: Found, labels: Sequence[str], name: str) -> list[str]:
@@ -217,7 +221,7 @@ def _number(value: Any) -> str:
 
 def _waits_of(row: Found, labels: Sequence[str]) -> list[str]:
     jobs = f"{row['figures'][labels[0]]['compared']:,}"
-    waits = [cell for name in ("p50_s", "p90_s") for cell in _each(row, labels, name, SECONDS)]
+    waits = _waited(row, labels)
     return [jobs, *waits, *_numbers(row, labels, "never_started")]
 
 
@@ -227,13 +231,13 @@ def _moved(row: Found, labels: Sequence[str]) -> list[str]:
 
 def _budget(row: Found, labels: Sequence[str]) -> list[str]:
     shares = [written(row["figures"][label].get("m1"), SHARE) for label in labels]
-    waits = [cell for name in ("p50_s", "p90_s") for cell in _each(row, labels, name, SECONDS)]
+    waits = _waited(row, labels)
     return [*_numbers(row, labels, "net_gpu_hours"), *shares, *waits]
 
 
 def _person(row: Found, labels: Sequence[str]) -> list[str]:
     jobs = f"{row['figures'][labels[0]]['compared']:,}"
-    waits = [cell for name in ("p50_s", "p90_s") for cell in _each(row, labels, name, SECONDS)]
+    waits = _waited(row, labels)
     return [jobs, *_numbers(row, labels, "net_gpu_hours"), *waits]
 
 

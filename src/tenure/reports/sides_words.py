@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tenure.core.model import SECOND
 from tenure.reports import evicted
 from tenure.reports.catalogue import many, wait
+from tenure.reports.side_waits import starts, told
 from tenure.reports.sides import Found
 from tenure.reports.verdicts import BOTH, GAINS, LOSES, NEITHER, longer, more_time
 
@@ -64,21 +65,42 @@ def sentences(found: Found, label: str) -> list[str]:
 def _owed(found: Found, pair: _Pair) -> str:
     there, here = (found["overall"][side]["m1_delivered"] for side in (pair.base, pair.other))
     length = wait((found["until"] - found["from"]) / SECOND)
+    if there is None and here is None:
+        asked = any(figures["jobs"] for figures in found["all"]["figures"].values())
+        return f"Over {length} {nothing_owed(asked=asked)}"
     if there is None or here is None:
-        return f"Over {length} no budget was owed anything: nobody asked for GPUs."
+        return f"Over {length} budgets {_due(there)} {pair.there}, and {_due(here)} {pair.here}."
     more = "the same" if abs(here - there) < _POINTS else _percent(here)
     return f"Over {length} budgets get {_percent(there)} of what they are owed {pair.there}, and {more} {pair.here}."
 
 
+def nothing_owed(*, asked: bool) -> str:
+    """Why there is no M1. ``asked``: somebody has had jobs all the same."""
+    why = "no charged job ran, or was ready to" if asked else "nobody asked for GPUs"
+    return f"no budget was owed anything: {why}."
+
+
+def _due(share: float | None) -> str:
+    return "are owed nothing" if share is None else f"get {_percent(share)} of what they are owed"
+
+
 def _starts(row: Found, pair: _Pair) -> Iterator[str]:
-    moved, waited = pair.change(row), row["figures"][pair.base]["compared"]
-    if not waited:
+    moved, (before, now) = pair.change(row), pair.figures(row)
+    if not before["compared"]:
         return
-    line = (
-        f"Of {many(waited, 'job')}, {moved['sooner']:,} start sooner {pair.here}, {moved['later']:,} "
-        f"later, and {moved['same']:,} at the same time"
-    )
-    yield f"{line}; {_waits(row, pair) or 'the waits are about the same'}."
+    never = now["never_started"] - moved["neither"]
+    parts = [
+        f"{moved['sooner']:,} {_verb('start', moved['sooner'])} sooner {pair.here}",
+        f"{moved['later']:,} later{' or never' if never else ''}",
+        f"{moved['same']:,} at the same time",
+        *([f"{moved['neither']:,} on neither side"] if moved["neither"] else []),
+    ]
+    line = f"Of {many(before['compared'], 'job')}, {', '.join(parts[:-1])}, and {parts[-1]}"
+    yield f"{line}; {_waits(row, pair) or _alike(before)}."
+
+
+def _alike(figures: Found) -> str:
+    return "the wait is about the same" if figures["compared"] == 1 else "the waits are about the same"
 
 
 def _waits(row: Found, pair: _Pair) -> str:
@@ -87,9 +109,9 @@ def _waits(row: Found, pair: _Pair) -> str:
     said = []
     if how := longer(before["p50_s"], now["p50_s"]):
         verb = "rises" if how > 0 else "falls"
-        said.append(f"the median wait {verb} from {wait(before['p50_s'])} to {wait(now['p50_s'])}")
+        said.append(f"the median wait {verb} from {told(before, 50)} to {told(now, 50)}")
     if longer(before["p90_s"], now["p90_s"]):
-        said.append(f"90 % start within {wait(now['p90_s'])} instead of {wait(before['p90_s'])}")
+        said.append(f"{starts(now, '90 %')} instead of {told(before, 90)}")
     return ", and ".join(said)
 
 
@@ -119,7 +141,8 @@ def _who(name: str, row: Found, pair: _Pair, most: str = "") -> str:
     if how := more_time(*pair.figures(row)):
         part = change["net_gpu_hours_share"]
         share = f" ({100 * part:+.0f} %)" if part is not None and abs(part) < _MANY_TIMES else ""
-        amount = f"{abs(change['net_gpu_hours']):,.0f} GPU-hours {'more' if how > 0 else 'less'}"
+        number = f"{abs(change['net_gpu_hours']):,.0f}"
+        amount = f"{number} GPU-hour{'' if number == '1' else 's'} {'more' if how > 0 else 'less'}"
         said.append(f"{name} {most}gets {amount}{share}")
     if waits := _waits(row, pair):
         said.append(waits.replace("the median", "its median") if said else f"{name}{most and ' gains most'}: {waits}")
@@ -148,9 +171,10 @@ def _people(rows: Sequence[Found], pair: _Pair) -> Iterator[str]:
     if losing:
         loses = max(losing, key=lambda row: float(row["figures"][pair.other]["p90_s"]))
         before, now = pair.figures(loses)
+        jobs = many(now["compared"], "job")
         yield (
-            f"Of those who lose, {loses['user']} waits longest: 90 % of {many(now['compared'], 'job')} start within "
-            f"{wait(now['p90_s'])}, and within {wait(before['p90_s'])} {pair.there}."
+            f"Of those who lose, {loses['user']} waits longest: {starts(now, f'90 % of {jobs}')}, instead of "
+            f"{told(before, 90)} {pair.there}."
         )
 
 
@@ -190,8 +214,8 @@ def _never(found: Found, pair: _Pair) -> Iterator[str]:
     before, now = (figures["never_started"] for figures in pair.figures(found["all"]))
     if before or now:
         yield (
-            f"{before:,} of the jobs never start {pair.there} and {now:,} {pair.here}: they count with what they had "
-            "waited in the end, so the true waits are longer."
+            f"{before:,} of the jobs never {_verb('start', before)} {pair.there} and {now:,} {pair.here}: they count "
+            "with what they had waited in the end, so the true waits are longer."
         )
     for label, where in ((pair.base, pair.there), (pair.other, pair.here)):
         if missing := found["missing"][label]:

@@ -14,7 +14,7 @@ from tenure.core.model import GPU, HOUR, SECOND
 from tenure.reports.metrics import Summary, summary
 from tenure.reports.owed import standings
 from tenure.reports.records import JobRow, hours
-from tenure.reports.sides import Waits
+from tenure.reports.side_waits import Waits
 from tenure.reports.sizes import SIZES, size_of
 from tenure.shadow.replay import KIND, Piece, Side, Span
 

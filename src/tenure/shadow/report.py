@@ -9,11 +9,12 @@ from typing import Any
 
 from tenure import units
 from tenure.core.model import SECOND
-from tenure.reports.catalogue import SECONDS, SHARE, written
+from tenure.reports.catalogue import SHARE, written
 from tenure.reports.compare import write_comparison
 from tenure.reports.html import write_report
 from tenure.reports.markdown import points, table
 from tenure.reports.metrics import summary
+from tenure.reports.side_waits import cell
 from tenure.reports.tables import write_json, write_run
 from tenure.shadow.gains import gains
 from tenure.shadow.journal import Record, RecordError
@@ -108,19 +109,19 @@ def tables_of(found: dict[str, Any]) -> list[Table]:
 
 def _waits(row: dict[str, Any]) -> list[str]:
     there, here = row["slurm"], row["tenure"]
-    figures = [written(side[name], SECONDS) for name in ("p50_s", "p90_s") for side in (there, here)]
+    figures = [cell(side, percent) for percent in (50, 90) for side in (there, here)]
     return [f"{row['jobs']:,}", *figures, f"{there['never_started']:,}", f"{here['never_started']:,}"]
 
 
 def _budget(row: dict[str, Any]) -> list[str]:
     there, here = row["slurm"], row["tenure"]
     shares = [written(side["delivered_of_owed"], SHARE) for side in (there, here)]
-    waits = [written(side["p90_s"], SECONDS) for side in (there, here)]
+    waits = [cell(side, 90) for side in (there, here)]
     return [row["budget"], f"{there['owed_gpu_hours']:,.1f}", *shares, *waits]
 
 
 def _person(row: dict[str, Any]) -> list[str]:
-    waits = [written(row[side]["p90_s"], SECONDS) for side in ("slurm", "tenure")]
+    waits = [cell(row[side], 90) for side in ("slurm", "tenure")]
     used = [f"{row[name]:,.1f}" for name in ("slurm_gpu_hours", "tenure_gpu_hours")]
     return [row["user"], f"{row['jobs']:,}", *waits, *used]
 

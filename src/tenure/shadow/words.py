@@ -8,6 +8,8 @@ from typing import Any
 from tenure import units
 from tenure.core.model import DAY, SECOND
 from tenure.reports.catalogue import many, wait
+from tenure.reports.side_waits import told
+from tenure.reports.sides_words import nothing_owed
 from tenure.shadow.journal import Record
 
 _POINTS = 0.005
@@ -31,7 +33,7 @@ def _whole(found: dict[str, Any]) -> str:
     owed, length = found["all"]["m1_delivered"], wait((found["until"] - found["from"]) / SECOND)
     there, here = owed["slurm"], owed["tenure"]
     if there is None or here is None:
-        return f"Over {length} no budget was owed anything: nobody asked for GPUs."
+        return f"Over {length} {nothing_owed(asked=bool(found['people']))}"
     more = "the same" if abs(here - there) < _POINTS else f"{_percent(here)} under Tenure"
     return f"Over {length} budgets got {_percent(there)} of what they were owed under Slurm, and {more}."
 
@@ -42,9 +44,10 @@ def _waits(who: str, row: dict[str, Any]) -> str | None:
         return None
     jobs = many(row["jobs"], "job")
     if abs(there - here) < _LEAST_S or max(there, here) < _SAME * min(there, here):
-        return f"{who} ({jobs}): about the same waits, 90 % within {wait(there)}."
+        return f"{who} ({jobs}): about the same waits, 90 % within {told(row['slurm'], 90)}."
     how = "sooner" if here < there else "later"
-    return f"{who} ({jobs}): 90 % would have started within {wait(here)} instead of {wait(there)}, {how}."
+    instead = f"{told(row['tenure'], 90)} instead of {told(row['slurm'], 90)}"
+    return f"{who} ({jobs}): 90 % would have started within {instead}, {how}."
 
 
 def _gain(row: dict[str, Any]) -> float:

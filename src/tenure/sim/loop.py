@@ -37,6 +37,7 @@ from tenure.sim.recorder import Recorder
 from tenure.sim.setup import Setup
 from tenure.sim.site import Running, Site
 from tenure.sim.work import Action, Cancel, HostBecomes, Submit, Wake, Work
+from tenure.units import counted
 
 Progress = Callable[[int, int], bool]
 """Called now and then with the simulated time and the jobs so far; False breaks the run off."""
@@ -151,7 +152,10 @@ class Simulation:
         run = self.run_record
         self.recorder.finish(self.state, at)
         run.events, run.steps = self.driver.events, self.driver.steps
-        run.notes += [f"{count} jobs were refused: {why}" for why, count in sorted(self._refused.items())]
+        run.notes += [
+            f"{counted(count, 'job')} {'was' if count == 1 else 'were'} refused: {why}"
+            for why, count in sorted(self._refused.items())
+        ]
         return run
 
     # ---- what happens

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from tenure.config.check_budgets import MAX_BUDGETS, MAX_DEPTH, MAX_PEOPLE, RESERVED
 from tenure.core.model import SELF, SHARE_ONE, Budget
 from tenure.slurm.reading import PARENT, Association, SlurmUser
+from tenure.units import counted
 
 ROOT = "root"
 _DEEPEST = 64
@@ -84,7 +85,9 @@ def _cut(root: _Account, accounts: Mapping[str, _Account], notes: list[str]) -> 
     for account in level:
         account.below.clear()
     if lost := [name for name in accounts if name not in reached]:
-        notes.append(f"{len(lost)} accounts are not below {ROOT}, or too deep: {', '.join(lost[:5])}")
+        are = "is" if len(lost) == 1 else "are"
+        named = ", ".join(lost[:5])
+        notes.append(f"{counted(len(lost), 'account')} {are} not below {ROOT}, or too deep: {named}")
 
 
 def _coordinators(users: Iterable[SlurmUser]) -> dict[str, list[str]]:

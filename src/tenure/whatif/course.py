@@ -293,9 +293,14 @@ def _said(reading: Reading, works: Mapping[int, Work]) -> list[str]:
     estimated = sum(work.kind == ESTIMATED for work in works.values())
     counts, said = reading.counts, []
     if estimated:
+        have = (
+            "has not ended by itself: how long it runs"
+            if estimated == 1
+            else ("have not ended by themselves: how long they run")
+        )
         said.append(
-            f"{estimated} of {len(works)} jobs have not ended by themselves: how long they run in all is estimated "
-            "from how long jobs of the same people, budgets and sizes ran, and is the same in every run."
+            f"{estimated} of {units.counted(len(works), 'job')} {have} in all is estimated from how long jobs of the "
+            "same people, budgets and sizes ran, and is the same in every run."
         )
     if counts["lost"]:
         said.append(

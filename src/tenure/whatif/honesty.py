@@ -44,8 +44,10 @@ class Honesty:
 
     @property
     def off(self) -> int:
-        """GPU time that is in another budget than it really was, or in none."""
-        return sum(abs(self.rerun.get(name, 0) - self.real.get(name, 0)) for name in {*self.real, *self.rerun})
+        """GPU time that is in another budget than it really was, or in none; or in none really, and in one here."""
+        apart = [self.rerun.get(name, 0) - self.real.get(name, 0) for name in {*self.real, *self.rerun}]
+        # What has gone from one budget to another is more in the one and less in the other, and counts once.
+        return max(sum(one for one in apart if one > 0), -sum(one for one in apart if one < 0))
 
     @property
     def starts(self) -> float:
@@ -91,18 +93,7 @@ class Honesty:
     def line(self) -> str:
         """What readers have to know first."""
         whole = sum(self.real.values())
-        said = (
-            f"Run again as it is, {100 * self.starts:.0f} % of {counted(self.jobs, 'job')} start within "
-            f"{_SAID} of when they really did"
-        )
-        worst = self.worst
-        if worst is None:
-            said += ", and every budget gets exactly the GPU time that it really got"
-        else:
-            said += (
-                f", and {100 * self.off / max(1, whole):.1f} % of the GPU time is in another budget than it was "
-                f"({worst[0]}: {_more(worst[1])})"
-            )
+        said = f"Run again as it is, {self._of_starts()}, and {self._of_time(whole)}"
         if self.close:
             return f"{said}. Differences that are no larger say nothing."
         if whole < LEAST_TIME:
@@ -113,6 +104,23 @@ class Honesty:
                 "cluster what differs a little early on differs much later."
             )
         return f"{said}. That is not close: take what follows as a hint and not as a figure."
+
+    def _of_starts(self) -> str:
+        if not self.jobs:
+            return "there is no start to compare"
+        return f"{100 * self.starts:.0f} % of {counted(self.jobs, 'job')} start within {_SAID} of when they really did"
+
+    def _of_time(self, whole: int) -> str:
+        """``whole``: the GPU time that all budgets really got together."""
+        worst = self.worst
+        if worst is None:
+            return "every budget gets exactly the GPU time that it really got"
+        if not whole:
+            return f"budgets get {format_gpu_time(self.off)}, and really got none ({worst[0]}: {_more(worst[1])})"
+        return (
+            f"{100 * self.off / whole:.1f} % of the GPU time is in another budget than it was "
+            f"({worst[0]}: {_more(worst[1])})"
+        )
 
     def chance(self, gained: dict[str, float], honest: Honesty | None = None) -> list[str]:
         """What to say when the two are the run as it is and the same a moment later. ``gained``: budget -> GPU-hours

@@ -15,7 +15,7 @@ from tenure.reports.records import Run
 from tenure.reports.sides import Side
 from tenure.reports.sides_files import report, write_sides
 from tenure.reports.tables import write_run
-from tenure.whatif.change import BUDGETS, Variant
+from tenure.whatif.change import BUDGETS, Places, Variant
 from tenure.whatif.course import Course
 from tenure.whatif.honesty import Honesty, honesty
 from tenure.whatif.rerun import Rerun
@@ -51,8 +51,21 @@ def make(reruns: Reruns, *, whole: bool = True) -> Report:
     notes += course.notes
     told = {one.variant.label: one.lines() for one in sides_of}
     notes += [f"{label}: {line}." for label, lines in told.items() for line in (each.rstrip(".") for each in lines)]
+    places = _places(reruns, runs[0])
+    notes += [
+        f"{old} is called {new} in the changed tree, and so in what it has as it is." for old, new in places.items()
+    ]
     notes += assumed([one.variant for one in reruns.changed], course)
-    sides = [Side(one.variant.label, run, phrase=_phrase(one.variant)) for one, run in zip(sides_of, runs, strict=True)]
+    sides = [
+        Side(
+            one.variant.label,
+            run,
+            {row.id: one.label(row.id) for row in run.jobs if row.id not in one.turned_away},
+            phrase=_phrase(one.variant),
+            places={} if one.variant.changes else places,
+        )
+        for one, run in zip(sides_of, runs, strict=True)
+    ]
     more = {
         "honesty": honest.plain() if honest is not None else None,
         "chance": chance.plain(),
@@ -67,6 +80,16 @@ def make(reruns: Reruns, *, whole: bool = True) -> Report:
     for run in runs:
         run.notes = list(notes)
     return Report(found, runs, honest)
+
+
+def _places(reruns: Reruns, run: Run) -> dict[str, str]:
+    """Budget of the run as it is -> what it is called in the changed tree, where that is another name."""
+    wanted = next((one.variant for one in reruns.changed if one.variant.wanted is not None), None)
+    if wanted is None or wanted.wanted is None:
+        return {}
+    places = Places(wanted.wanted.budgets, wanted.wanted.clusters, wanted.moves)
+    paths = sorted({*(budget.path for budget in run.budgets), *(row.budget for row in run.jobs)})
+    return {path: new for path in paths if (new := places.of(path)) not in (None, path)}
 
 
 def _gained(found: dict[str, Any], label: str) -> dict[str, float]:

@@ -9,6 +9,7 @@ from tenure.core import scheduler
 from tenure.core.decisions import JobEnded
 from tenure.core.events import (
     AttemptExited,
+    CancelRequested,
     ClockAlarm,
     ConfigApplied,
     Event,
@@ -64,6 +65,8 @@ class Rerun(Simulation):
         self.left_out = 0
         """Configurations that were applied meanwhile."""
         self.refused: set[int] = set()
+        self.turned_away: set[int] = set()
+        """Jobs that the change ended as they waited."""
         self.failed: dict[int, tuple[str, str]] = {}
         """Job or array that did not succeed -> (what people call it, its final state)."""
         self._succeeded: set[int] = set()
@@ -103,6 +106,11 @@ class Rerun(Simulation):
         ]
         return [*(left if self.left_out else []), *self.told.lines()]
 
+    def label(self, job_id: int) -> str:
+        """What people call a job: 12, or 12_3 of an array."""
+        array, index = self._array_of.get(job_id, (0, 0))
+        return f"{array}_{index}" if array else str(job_id)
+
     # ---- beginning
 
     def _go_on(self) -> None:
@@ -116,7 +124,7 @@ class Rerun(Simulation):
         if self.variant.changes:
             config = self.variant.configuration(self.config)
             self._places = Places(config.budgets, config.clusters, self.variant.moves)
-            events = enter(state, config, self._places, self.told)
+            events = self._turning_away(enter(state, config, self._places, self.told))
             self.works = {job_id: self._own(work, state.jobs[job_id].spec) for job_id, work in self.works.items()}
         self.onward.go_on(state, course.since, self.works)
         for job in state.jobs.values():
@@ -141,6 +149,11 @@ class Rerun(Simulation):
             elif isinstance(event, HostStateChanged) and event.state is HostState.DRAINING:
                 self._leaving.add((event.cluster, event.host))
         follow(self.run_record, events)
+
+    def _turning_away(self, events: list[Event]) -> list[Event]:
+        """``events`` that apply a configuration, with a note of whom they end."""
+        self.turned_away |= {event.job_id for event in events if isinstance(event, CancelRequested)}
+        return events
 
     @staticmethod
     def _own(work: Work, spec: JobSpec) -> Work:
@@ -253,7 +266,7 @@ class Rerun(Simulation):
             self._places = places
         there = {(cluster.name, host.name) for cluster in config.clusters for host in cluster.hosts}
         back, self._leaving = self._leaving & there, self._leaving - there
-        events = follow_on(self.state, config, places, told)
+        events = self._turning_away(follow_on(self.state, config, places, told))
         events += (HostStateChanged(event.at, *host, HostState.HEALTHY, BY, "there again") for host in sorted(back))
         return [replace(one, at=event.at) for one in events]
 
@@ -314,11 +327,10 @@ class Rerun(Simulation):
         if outcome.state == JobState.SUCCEEDED.value:
             self._succeeded.add(outcome.job_id)
         else:
-            array, index = self._array_of.get(outcome.job_id, (0, 0))
-            label = f"{array}_{index}" if array else str(outcome.job_id)
-            self.failed[outcome.job_id] = (label, outcome.state)
+            array, _ = self._array_of.get(outcome.job_id, (0, 0))
+            self.failed[outcome.job_id] = (self.label(outcome.job_id), outcome.state)
             if array:
-                self.failed.setdefault(array, (label, outcome.state))
+                self.failed.setdefault(array, (self.label(outcome.job_id), outcome.state))
         super()._job_ended(outcome, at)
 
 

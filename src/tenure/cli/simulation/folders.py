@@ -42,10 +42,20 @@ def check_folder(out: Path, force: bool) -> None:
         raise CliError(f"out = {out}: it has an earlier simulation; name another directory, or add --force")
 
 
+def make_folder(out: Path) -> None:
+    """Before what takes long, and would be lost. Raises CliError."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise CliError(f"out = {out}: this is a file; name a directory") from None
+    except OSError as error:
+        raise CliError(f"out = {out}: {error.strerror}; name a directory that can be made") from error
+
+
 def ready_folder(out: Path, force: bool) -> None:
     """``out``, there and empty. Raises CliError as ``check_folder`` does."""
     check_folder(out, force)
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     for old in list(out.iterdir()):
         if old.is_dir():
             shutil.rmtree(old)

@@ -15,7 +15,7 @@ from tenure.cli.context import print_json
 from tenure.cli.errors import CliError, Exit
 from tenure.cli.options import takes
 from tenure.cli.simulation import completion
-from tenure.cli.simulation.folders import check_folder, ready_folder
+from tenure.cli.simulation.folders import check_folder, make_folder, ready_folder
 from tenure.cli.simulation.options import RunOptions, duration
 from tenure.cli.simulation.sides import show_sides
 from tenure.cli.simulation.traces import read_rule
@@ -89,7 +89,7 @@ def _text(name: str, path: Path | None) -> str | None:
     if path is None:
         return None
     try:
-        return path.read_text("utf-8", "replace")
+        return path.read_text("utf-8-sig", "replace")
     except OSError as error:
         raise CliError(f"{name} = {path}: cannot be read: {error.strerror}") from error
 
@@ -165,6 +165,7 @@ def from_sacct(
     given = site.given()
     if out is not None:
         check_folder(out, force)
+        make_folder(out)
     try:
         with _bars() as bars:
             read = _read(file, given, chosen, bars)
@@ -330,7 +331,8 @@ def _run(
     if out is None:
         return result, []
     bars.add_task("writing", total=None)
-    return result, run.write(result, out, f"{report.reading.path}: today, and under Tenure", pages=pages)
+    others = ", ".join(run.phrase_of(order.label) for order in orders[1:-1]) or run.phrase_of(orders[-1].label)
+    return result, run.write(result, out, f"{report.reading.path}: as it was, and {others}", pages=pages)
 
 
 def _bars() -> Progress:

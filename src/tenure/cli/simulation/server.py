@@ -16,7 +16,7 @@ from tenure.cli.errors import CliError, Exit
 from tenure.cli.moments import moment
 from tenure.cli.simulation import completion
 from tenure.cli.simulation.changes import Changes
-from tenure.cli.simulation.folders import check_folder, ready_folder
+from tenure.cli.simulation.folders import check_folder, make_folder, ready_folder
 from tenure.cli.simulation.sides import show_sides
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def from_server(
     path = config_path(config)
     server = load(path).server
     if out is not None and not dry_run:
-        _made(out)
+        make_folder(out)
     with _Progress() as shown:
         course = _course(server.database_url, span, seed, shown)
         reruns = _begin(course, changes, path, server.slow_tick)
@@ -225,14 +225,6 @@ def _rehearse(course: Course, reruns: Reruns, *, as_json: bool) -> None:
     for label in found["changes"]:
         for line in (*found["changes"][label], *found["refused"][label]):
             print(f"{label}: {line}")
-
-
-def _made(out: Path) -> None:
-    """Before a long run, which would be lost. Raises CliError."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CliError(f"out = {out}: {error.strerror}; name a directory that can be made") from error
 
 
 def _report(reruns: Reruns, whole: bool, out: Path | None, span: _Span, *, force: bool) -> tuple[Report, list[Path]]:

@@ -13,6 +13,7 @@ import typer
 from tenure.cli.context import print_json
 from tenure.cli.errors import CliError, Exit
 from tenure.cli.simulation import completion
+from tenure.cli.simulation.folders import make_folder
 
 if TYPE_CHECKING:
     from tenure.reports.traces.records import TraceFigures
@@ -66,7 +67,7 @@ def describe(
     It is read as a stream, in memory that does not grow with it. Ctrl-C shows what was read by then.
     """
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)  # or it fails now, and not when all has been read
+        make_folder(out)
     figures = _read(file, form, gpus, cut)
     _show(figures, out, as_json=as_json)
     if not figures.source.complete:

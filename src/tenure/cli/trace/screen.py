@@ -10,6 +10,7 @@ from rich.text import Text
 from tenure import units
 from tenure.cli import render
 from tenure.core.model import GPU
+from tenure.reports.catalogue import many
 from tenure.reports.traces.data import Step, days_shown, duration_steps, moment, size_steps, squeezed
 from tenure.reports.traces.records import (
     LIMIT_STEP,
@@ -73,7 +74,7 @@ def _percent(part: float) -> str:
 def _head(figures: TraceFigures) -> None:
     source, supply = figures.source, figures.supply
     render.output().print(
-        Text(f"{source.name} ({source.format}): {source.rows:,} rows, {figures.jobs:,} jobs", style="bold"),
+        Text(f"{source.name} ({source.format}): {many(source.rows, 'row')}, {many(figures.jobs, 'job')}", style="bold"),
         soft_wrap=True,
     )
     if not source.complete:
@@ -86,8 +87,9 @@ def _head(figures: TraceFigures) -> None:
         if figures.demand_over_supply
         else "",
     )
-    once, more = figures.gpus_for_supply["1"], figures.gpus_for_supply["2.5"]
-    _line(f"in whole hosts of 8, that is about what {once:,} GPUs can do, and 2.5 times what {more:,} GPUs can do")
+    hosts = dict.fromkeys(figures.gpus_for_supply.values())
+    can = ", and ".join(f"{supply.over(gpus):.2f} x what {gpus:,} GPUs can do" for gpus in hosts)
+    _line(f"in whole hosts of 8, that is {can}")
     if figures.earlier_jobs:
         _line(earlier_told(figures.earlier_jobs, figures.earlier))
     if figures.synthetic:
@@ -100,7 +102,7 @@ def days(span: float) -> str:
 
 
 def _cut(figures: TraceFigures) -> str:
-    return f"{figures.source.outside:,} jobs outside {figures.source.cut}" if figures.source.cut else ""
+    return f"{many(figures.source.outside, 'job')} outside {figures.source.cut}" if figures.source.cut else ""
 
 
 def _durations(figures: TraceFigures) -> None:
@@ -183,7 +185,7 @@ def _top(found: Holders) -> str:
 
 
 def _beyond(found: Holders) -> str:
-    return f"{found.uncounted_jobs:,} jobs of names beyond the bound" if found.uncounted_jobs else ""
+    return f"{many(found.uncounted_jobs, 'job')} of names beyond the bound" if found.uncounted_jobs else ""
 
 
 def _ends(figures: TraceFigures) -> None:

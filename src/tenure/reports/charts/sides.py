@@ -111,7 +111,10 @@ def _waits(found: Found) -> Picture | None:
     facet = alt.Facet("part:N", title=None, sort=["median", "90 % within"])
     chart = layered.facet(facet=facet, columns=2)
     heading = title("Waits of each budget", "a dot per side; under a second is at the left edge")
-    text = "Where the dots of a budget are apart, its jobs wait differently. Jobs that never start count as they were."
+    text = (
+        "Where the dots of a budget are apart, its jobs wait differently. Jobs that never start count with what they "
+        "had waited."
+    )
     return picture("budget-waits", "Waits of each budget", text, chart.properties(title=heading), {"points": points})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import altair as alt
 
+from tenure.reports.catalogue import many
 from tenure.reports.charts.style import BLUE, GREEN, GREY, VERMILION, Datum, Picture, picture, title
 from tenure.reports.records import Run
 from tenure.reports.waits import CLASSES, DEBUG, LARGE, MID, UNFUNDED, Waits, waits
@@ -82,5 +83,5 @@ def _counts(waited: dict[str, Waits]) -> str:
     said = []
     for name, found in waited.items():
         never = f", {found.never_started:,} never started" if found.never_started else ""
-        said.append(f"{name}: {len(found.to_start):,} jobs{never}")
+        said.append(f"{name}: {many(len(found.to_start), 'job')}{never}")
     return "; ".join(said)

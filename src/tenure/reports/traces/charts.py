@@ -9,6 +9,7 @@ from typing import Any
 import altair as alt
 
 from tenure.core.model import DAY, HOUR
+from tenure.reports.catalogue import many
 from tenure.reports.charts.style import (
     BLUE,
     GREEN,
@@ -66,7 +67,7 @@ def durations(figures: TraceFigures) -> Picture:
     lines = _lines(points, "ran at most", alt.Color("of:N", title="part of", scale=_TWO)).encode(
         alt.StrokeDash("of:N", title="part of", scale=_DASHES)
     )
-    heading = title("How long jobs ran", f"{figures.jobs:,} jobs, {figures.gpu_hours:,.0f} GPU-hours")
+    heading = title("How long jobs ran", f"{many(figures.jobs, 'job')}, {figures.gpu_hours:,.0f} GPU-hours")
     text = "The height of a curve is the part of the jobs, or of the GPU time, in jobs that ran at most so long."
     chart = lines.properties(width=620, height=_HEIGHT, title=heading, data=alt.NamedData("points"))
     return picture("durations", "Durations", text, chart, {"points": points})
@@ -320,7 +321,7 @@ def limits(figures: TraceFigures) -> Picture:
             tooltip=["step:N", "jobs:Q", alt.Tooltip("part:Q", format=".1%")],
         )
     )
-    told = f"{found.jobs:,} jobs with a limit, the median {format_duration(found.requested.percentile(50))}"
+    told = f"{many(found.jobs, 'job')} with a limit, the median {format_duration(found.requested.percentile(50))}"
     told += f"; {found.past:,} ran more than a minute past it"
     text = "What a scheduler that trusts limits has to go by. Beyond: more than a minute past the limit."
     heading = title("Limits against runtimes", told)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tenure import units
 from tenure.core.model import GPU, HOUR
+from tenure.reports.catalogue import many
 from tenure.reports.html import REPORT_FILE, Table, trace_page, write_pngs
 from tenure.reports.traces.charts import pictures
 from tenure.reports.traces.data import duration_steps, moment, size_steps
@@ -23,7 +24,7 @@ def write_report(figures: TraceFigures, folder: Path, png: bool = True) -> list[
     page = folder / REPORT_FILE
     page.write_text(
         trace_page(
-            f"{figures.source.name}: {figures.jobs:,} jobs",
+            f"{figures.source.name}: {many(figures.jobs, 'job')}",
             shown,
             figures=figures,
             first=moment(figures, figures.first),
@@ -47,7 +48,7 @@ def _sections(figures: TraceFigures) -> dict[str, list[tuple[str, str]]]:
         ("GPU-hours", f"{figures.gpu_hours:,.0f}"),
         ("GPUs on average", f"{supply.average_gpus:,.1f}"),
         *(
-            (f"GPUs, in whole hosts of 8, for a demand of {times} x their supply", f"{gpus:,}")
+            (f"GPUs, in whole hosts of 8, for a demand nearest to {times} x their supply", f"{gpus:,}")
             for times, gpus in figures.gpus_for_supply.items()
         ),
     ]

@@ -62,9 +62,10 @@ def _times(report: Report) -> Iterator[str]:
         else "The report has no Eligible: jobs that waited for others, or for their begin time, count as if they had "
         "waited for GPUs. Name Eligible in sacct's --format."
     )
-    waits = sum(not life.over and life.running is None for life in report.lives)
+    waits = len(report.waiting)
     if waits:
-        yield f"{many(waits, 'job')} still waited at the end: as long as nobody knows they would run, if they could."
+        they = "it" if waits == 1 else "they"
+        yield f"Of {many(waits, 'job')} that still waited at the end nobody knows for how long {they} would have run."
 
 
 def _hosts(report: Report) -> Iterator[str]:
@@ -91,7 +92,7 @@ def _idle(was: Side) -> Iterator[str]:
         yield (
             f"As it was, {100 * idle / healthy:.0f} % of the GPU time was free while jobs waited. Where the report "
             "does not have all jobs, or hosts were down, or limits and reservations held jobs back, it was not: every "
-            "other side uses that time, and a part of what it gains is nothing but this."
+            "other side may use that time, and a part of what it gains may be nothing but this."
         )
 
 
@@ -107,7 +108,7 @@ def _budgets(report: Report) -> Iterator[str]:
         total, shareless = report.strangers.total(), report.terms.others in report.terms.no_share
         has = "which has no share of its own" if shareless else "to the share that it keeps for itself"
         yield f"{many(total, 'job')} {_strangers(report)}: they are charged to the root, {has}."
-    free = [life for life in report.lives if report.terms.free(life.last)]
+    free = [life for life in report.counting if report.terms.free(life.last)]
     without = sum(report.terms.budget_of(life.last) in report.terms.no_share for life in free)
     if without:
         yield f"{many(without, 'job')} of budgets without a share run on what is left over, as unallocated jobs."

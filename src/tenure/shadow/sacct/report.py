@@ -64,6 +64,17 @@ class Report:
     lives: Sequence[Life] = ()
     strangers: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def counting(self) -> list[Life]:
+        """Those of ``lives`` that ran or waited in the time that counts."""
+        since, until = self.record.since, self.record.until
+        return [life for life in self.lives if life.submitted <= until and not 0 < _over(life) < since]
+
+    @property
+    def waiting(self) -> list[Life]:
+        """Those that wait at the end for nothing but GPUs, and of which the report has no later run."""
+        return [life for life in self.counting if _waits(life, self.record.until)]
+
 
 def read_report(
     sources: Iterable[Source], reading: Reading, site: Site, given: Given, chosen: Chosen, seen: Callable[[int], None]
@@ -77,11 +88,11 @@ def read_report(
     record = _record(lives, rows, chosen)
     within = _within(lives.all, given, chosen, site)
     peak = _peak(within, record.since, record.until)
-    made = _complete(site, given, within, record.until, peak)
+    made = _complete(site, given, within, (record.since, record.until), peak)
     terms = _terms(record, site, chosen, rows.partitions, made)
     span = _span(record, terms, chosen)
     report = Report(record, terms, span, site, reading, chosen, rows.eligible, peak, made, within)
-    for life in within:
+    for life in report.counting:
         if life.last.account not in terms.accounts:
             report.strangers[life.last.account] += 1
     return report
@@ -104,8 +115,8 @@ def _lives(rows: Rows, sources: Iterable[Source], seen: Callable[[int], None]) -
 
 
 def _within(lives: Sequence[Life], given: Given, chosen: Chosen, site: Site) -> list[Life]:
-    """Those of partitions that count: what is chosen, else those with GPUs where hosts are known. Raises SiteError for
-    a partition of which there is nothing.
+    """Those of partitions that count: what is chosen, else those with GPUs where hosts are known. Raises SiteError
+    where there is none, and for a partition of which there is nothing.
     """
     made_up = given.gpus is not None or not site.nodes
     there = {name for life in lives for name in life.last.partition.split(",")}
@@ -114,7 +125,13 @@ def _within(lives: Sequence[Life], given: Given, chosen: Chosen, site: Site) -> 
             f"partition = {unknown[0]}: no job of it is in the report; there are {', '.join(sorted(there))}"
         )
     named = set(chosen.partitions or (() if made_up else site.with_gpus()))
-    return [life for life in lives if not named or not named.isdisjoint(life.last.partition.split(","))]
+    found = [life for life in lives if not named or not named.isdisjoint(life.last.partition.split(","))]
+    if not found and not (made_up or site.unknown(chosen.partitions)):
+        raise SiteError(
+            f"partition: no job of the report is of {', '.join(sorted(named))}, and those are what "
+            f"{'is chosen' if chosen.partitions else 'has GPUs'}; the jobs are of {', '.join(sorted(there)) or 'none'}"
+        )
+    return found
 
 
 def _record(lives: Lives, rows: Rows, chosen: Chosen) -> Record:
@@ -128,14 +145,23 @@ def _record(lives: Lives, rows: Rows, chosen: Chosen) -> Record:
     if lives.all and until <= since:
         raise SiteError("since: no time is left between it and the end, of --until or of the report; begin earlier")
     if not lives.all:
-        left_out = ", ".join(f"{count:,} x {why}" for why, count in rows.reading.left_out.items())
-        raise TraceError(
-            f"{rows.reading.path}: no job with GPUs is in it{f' ({left_out})' if left_out else ''}; is AllocTRES or "
-            "ReqTRES among its columns, and gres/gpu in AccountingStorageTRES?"
-        )
+        what = "" if rows.reading.bad else "; is gres/gpu in AccountingStorageTRES?"
+        raise TraceError(f"{rows.reading.path}: {rows.reading.nothing()}{what}")
     for id in [id for id, life in lives.by_id.items() if life.last.again and not life.over]:
         lives.gone(until, id)  # ended by others, and never back: that was its end
     return Record(since=since, first=since, until=until, lives=lives)
+
+
+def _over(life: Life) -> int:
+    """When it was over, seconds since 1970; 0 where it was not."""
+    return (life.gave_up or life.runs[-1].ended) if life.over else 0
+
+
+def _waits(life: Life, at: int) -> bool:
+    since = max(life.submitted, life.eligible)
+    if 0 < _over(life) <= at or not life.eligible or since > at:
+        return False
+    return all(0 < run.ended <= at for run in life.runs)
 
 
 def _peak(lives: Sequence[Life], since: int, until: int) -> int:
@@ -153,8 +179,8 @@ def _peak(lives: Sequence[Life], since: int, until: int) -> int:
     return most
 
 
-def _complete(site: Site, given: Given, lives: Sequence[Life], until: int, peak: int) -> frozenset[str]:
-    """Make up what nobody has said. Raises SiteError."""
+def _complete(site: Site, given: Given, lives: Sequence[Life], counts: tuple[int, int], peak: int) -> frozenset[str]:
+    """Make up what nobody has said. ``counts``: from and to, seconds since 1970. Raises SiteError."""
     made = set()
     if given.gpus is not None or not site.nodes:
         wanted = given.gpus or peak
@@ -163,7 +189,7 @@ def _complete(site: Site, given: Given, lives: Sequence[Life], until: int, peak:
         make_hosts(site, wanted, given.per_host)
         made.add(HOSTS)
     if site.associations is None:
-        make_accounts(site, lives, until)
+        make_accounts(site, lives, *counts)
         made.add(ACCOUNTS)
     return frozenset(made)
 

@@ -49,7 +49,8 @@ class Rows:
     eligible: bool = False
     clusters: set[str] = field(default_factory=set)
     partitions: set[str] = field(default_factory=set)
-    _parts: dict[tuple[str, int], list[Seen]] = field(default_factory=dict)
+    _parts: dict[tuple[str, int], dict[int, Seen]] = field(default_factory=dict)
+    """Of heterogeneous jobs, by id and submission: number -> component."""
 
     def read(self, sources: Iterable[Source]) -> Iterator[Seen]:
         """Every run, and every wait without one, of jobs with GPUs. Components of a heterogeneous job come as one job,
@@ -63,7 +64,7 @@ class Rows:
                 self.reading.kept += 1
                 yield from found
         for parts in self._parts.values():
-            yield _together(parts)
+            yield _together([part for _, part in sorted(parts.items())])
 
     def _row(self, fields: dict[str, str]) -> list[Seen]:
         """Raises LeftOut and BadRow, and TraceError."""
@@ -79,7 +80,9 @@ class Rows:
         job = self._seen(match["job"], fields)
         self.partitions.update(job.partition.split(","))
         if match["part"] is not None:
-            self._parts.setdefault((job.id, job.submitted), []).append(job)
+            parts, number = self._parts.setdefault((job.id, job.submitted), {}), int(match["part"])
+            # Of reports that were joined several may have it: the one counts that tells most.
+            parts[number] = max(parts.get(number, job), job, key=lambda one: (one.started, one.ended))
             return []
         if match["task"] is not None:
             return [replace(job, id=f"{job.id}_{match['task']}")]

@@ -103,7 +103,12 @@ def _side(label: str, one: replay.Side) -> Side:
         since[life.key] = min([waits_from, *(run.started for run in life.runs)]) * SECOND
         known = life.over and life.runs and not life.running
         lengths[life.key] = sum(run.ended - run.started for run in life.runs) * SECOND if known else None
-    return Side(label, one.tables, keys, since, _PHRASES.get(label, f"under {label}"), lengths)
+    return Side(label, one.tables, keys, since, phrase_of(label), lengths)
+
+
+def phrase_of(label: str) -> str:
+    """How sentences say where something happens."""
+    return _PHRASES.get(label, f"under {label}")
 
 
 def _found(report: Report, made: dict[str, replay.Side], sides: Sequence[Side]) -> dict[str, Any]:

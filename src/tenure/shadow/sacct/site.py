@@ -98,11 +98,14 @@ def make_hosts(site: Site, gpus: int, per_host: int) -> None:
     site.partitions = (Partition(MADE, True, {}),)
 
 
-def make_accounts(site: Site, lives: Sequence[Life], until: int) -> None:
-    """Accounts below the root, each with a share by the GPU time that it used. ``until``: seconds since 1970."""
+def make_accounts(site: Site, lives: Sequence[Life], since: int, until: int) -> None:
+    """Accounts below the root, each with a share by the GPU time that it used from ``since`` to ``until``, seconds
+    since 1970.
+    """
     time: dict[str, int] = {}
     for life in lives:
-        used = sum((run.ended or until) - run.started for run in life.runs) * life.last.gpus
+        spans = ((max(run.started, since), min(run.ended or until, until)) for run in life.runs)
+        used = sum(max(0, end - start) for start, end in spans) * life.last.gpus
         time[life.last.account] = time.get(life.last.account, 0) + used
     rows = [Association("", ROOT, "", "", "", 1)]
     rows += [

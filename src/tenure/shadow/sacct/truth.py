@@ -8,10 +8,12 @@ from tenure.core.model import MINUTE, SECOND
 from tenure.reports.catalogue import many, wait
 from tenure.reports.metrics import share
 from tenure.reports.owed import measured_from
+from tenure.reports.side_waits import Waits, starts, told
 from tenure.reports.sides import Side, jobs_of
 from tenure.reports.waits import percentile
 
 NEAR = 10 * MINUTE
+_WAITS = ("p50_s", "p50_at_least", "p90_s", "p90_at_least")
 
 
 def truth(was: Side, model: Side) -> dict[str, Any]:
@@ -26,7 +28,10 @@ def truth(was: Side, model: Side) -> dict[str, Any]:
     both = [pair for pair in both if all(job.left >= since for job in pair)]
     started = [(a.started, b.started) for a, b in both if a.started is not None and b.started is not None]
     off = sorted(abs(there - here) for there, here in started)
-    waits = {"was": sorted(a.wait for a, _ in both), "model": sorted(b.wait for _, b in both)}
+    waits = {"was": Waits(), "model": Waits()}
+    for pair in both:
+        for found, job in zip(waits.values(), pair, strict=True):
+            found.add(job.wait, started=job.started is not None)
     one_sided = sum((a.started is None) != (b.started is None) for a, b in both)
     return {
         "jobs": len(both),
@@ -36,7 +41,7 @@ def truth(was: Side, model: Side) -> dict[str, Any]:
         "sooner": share(sum(here < there for there, here in started), len(started)),
         "off_p50_s": _seconds(off, 50),
         "off_p90_s": _seconds(off, 90),
-        **{f"{name}_p{p}_s": _seconds(found, p) for name, found in waits.items() for p in (50, 90)},
+        **{f"{name}_{key}": value for name, found in waits.items() for key, value in found.plain().items()},
     }
 
 
@@ -55,9 +60,9 @@ def said(found: dict[str, Any]) -> str:
     if found["off_p50_s"] is not None:
         half, most = wait(found["off_p50_s"]), wait(found["off_p90_s"])
         off = f"; half of {'the others' if some else 'them'} are off by at most {half}, 90 % by at most {most}"
+    was, there = ({key: found[f"{side}_{key}"] for key in _WAITS} for side in ("was", "model"))
     return (
         f"How well the model tells the truth: of {many(found['starts'], 'job')} {100 * found['within_10_min']:.0f} % "
-        f"start within 10 min of when they really did{only}{off}. The median wait is {wait(found['model_p50_s'])} "
-        f"there and was {wait(found['was_p50_s'])}; 90 % start within {wait(found['model_p90_s'])} there, and did "
-        f"within {wait(found['was_p90_s'])}."
+        f"start within 10 min of when they really did{only}{off}. The median wait is {told(there, 50)} "
+        f"there and was {told(was, 50)}; {starts(there, '90 %')} there, instead of {told(was, 90)}."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tenure.core.model import DAY
+from tenure.reports.catalogue import many
 from tenure.reports.traces.records import TraceFigures
 from tenure.sim.traces.describe import Describer, source_of
 from tenure.sim.traces.files import Gauge
@@ -47,11 +48,11 @@ def describe_file(
         else:
             describer.add(job)
     if first is None:
-        raise TraceError(f"{path}: {_nothing(reading, gauge)}")
+        raise TraceError(f"{path}: {'broken off before the first job' if gauge.stopped else reading.nothing()}")
     origin = first // DAY * DAY if reading.dated else None
     start, end = bounds(window, origin, last - (origin or 0))
     if not describer.jobs:
-        raise TraceError(f"{path}: none of its {outside:,} jobs was submitted in the window {cut}")
+        raise TraceError(f"{path}: no job was submitted in the window {cut}, and {many(outside, 'job')} outside of it")
     source = source_of(reading, complete=not gauge.stopped, cut=cut, outside=outside)
     zero = origin or 0
     return describer.figures(source, reading.dated, gpus, (zero + start, zero + end))
@@ -68,10 +69,3 @@ def _origin(path: Path, format: str | None, gauge: Gauge) -> int:
             return 0
         first = job.submitted if first is None else min(first, job.submitted)
     return (first or 0) // DAY * DAY
-
-
-def _nothing(reading: Reading, gauge: Gauge) -> str:
-    if gauge.stopped:
-        return "broken off before the first job"
-    why = [f"{count:,} x {what}" for counts in (reading.left_out, reading.bad) for what, count in counts.most_common(3)]
-    return f"no job with GPUs in its {reading.rows:,} rows" + (f" ({'; '.join(why)})" if why else "")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tenure.reports.catalogue import many
 from tenure.reports.traces.records import files_told
 from tenure.units import format_time, printable
 
@@ -145,13 +146,19 @@ class Reading:
         """Rows whose fate is known; equal to ``rows`` when reading is over."""
         return self.kept + self.left_out.total() + self.bad.total()
 
+    def nothing(self) -> str:
+        """Why there is no job, when there is none."""
+        why = [f"{n:,} x {what}" for counts in (self.left_out, self.bad) for what, n in counts.most_common(3)]
+        told = f"no job with GPUs in its {many(self.rows, 'row')}" + (f" ({'; '.join(why)})" if why else "")
+        return printable(f"{told}. {self.examples[0]}" if self.examples else told)
+
     def notes(self) -> list[str]:
         """The account as lines for people, without control characters."""
         return [printable(line) for line in self._notes()]
 
     def _notes(self) -> Iterator[str]:
         starts = f", from {format_time(self.origin)}" if self.origin is not None else ""
-        yield f"{self.path} ({self.format}{starts}): {self.rows:,} rows, {self.kept:,} jobs"
+        yield f"{self.path} ({self.format}{starts}): {many(self.rows, 'row')}, {many(self.kept, 'job')}"
         if self.skipped_files:
             yield f"files of another kind: {files_told(self.skipped_files)}"
         for what, counts in (("left out", self.left_out), ("odd", self.oddities), ("bad", self.bad)):

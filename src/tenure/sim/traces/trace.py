@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from tenure.core.model import DAY, Budget
+from tenure.reports.catalogue import many
 from tenure.reports.traces.records import Supply, TraceFigures, earlier_told
 from tenure.sim.traces import acme, helios, itp, pai2020, pai2023, philly, philly_json, sacct, supercloud, swf
 from tenure.sim.traces.budgets import team_budgets
@@ -95,7 +96,8 @@ class Trace:
             lines.append(f"{self.pooled_teams:,} small teams share one budget")
         demand = self.supply.over(self.gpus)
         over = counted(self.days, "day")
-        lines.append(f"{len(self.jobs):,} jobs over {over} ask for {demand:.2f} x the {self.gpus:,} GPUs")
+        ask = "asks" if len(self.jobs) == 1 else "ask"
+        lines.append(f"{many(len(self.jobs), 'job')} over {over} {ask} for {demand:.2f} x the {self.gpus:,} GPUs")
         if again := earlier_told(sum(job.earlier > 0 for job in self.jobs), sum(job.earlier for job in self.jobs)):
             lines.append(again)
         return lines
@@ -115,6 +117,8 @@ def open_trace(path: Path, format: str | None = None, options: TraceOptions | No
     sieve = Sieve(options)
     found = _distinct(named(read(path, format, reading), reading), reading)
     jobs = [job for job in found if sieve.keeps(job, reading.dated)]
+    if sieve.first is None:
+        raise TraceError(f"{path}: {reading.nothing()}")
     if reading.dated and sieve.first is not None:
         reading.origin = sieve.first // DAY * DAY
     selection = select(jobs, options, reading.origin, sieve)
@@ -152,6 +156,8 @@ def read(path: Path, format: str | None, reading: Reading, gauge: Gauge | None =
             return READERS[found](chain([source], _alike(sources, found, reading)), reading)
         reading.skipped_files[source.name] += 1
         seen.append(f"{source.name} starts with {first[:80]!r}" if first else f"{source.name} says nothing")
+    if gauge is not None and gauge.stopped:
+        raise TraceError(f"{path}: broken off before its first line")
     wanted = f"the format {format}" if format else "any format known"
     saw = "; ".join(seen[:3]) or "nothing in it"
     known = "".join(f"\n  {one}" for one in sorted(KNOWN))
