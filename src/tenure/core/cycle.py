@@ -199,7 +199,9 @@ class _Pass:
             plan = self._plan(group) if group is not None else None
             if group is not None and plan is not None:
                 self._commit(plan)
-                walk.add(waking.moved(leaf, self._freed()))
+                freed = self._freed()
+                self._gained |= freed  # for the other kind, whose turn comes after this one's
+                walk.add(waking.moved(leaf, freed))
             if group is not None and (plan is None or not group.people):
                 walk.drop(group)
 

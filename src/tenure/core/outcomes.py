@@ -45,7 +45,7 @@ def fate(job: Job, attempt: Attempt, event: AttemptExited) -> Fate:
     if event.cancelled_by:
         return Fate(Step.CANCEL, Because(Reason.CANCELLED, {"by": event.cancelled_by}))
     # Heard of late, it may have ended before anybody decided to stop it.
-    if stop is not None and (event.ended_at or event.at) >= stop.warn_at:
+    if stop is not None and (event.ended_at or event.at) >= (stop.since or stop.warn_at):
         return _after_stop(job, stop.because, event)
     numbers: dict[str, Number] = {"exit_codes": event.exit_codes}
     if event.message:

@@ -23,6 +23,7 @@ from tenure.core.events import (
     ExitKind,
     HostStateChanged,
     ReplicasUp,
+    ServerBack,
 )
 from tenure.core.model import MINUTE, SECOND, HostState
 from tenure.core.scheduler import Result
@@ -44,7 +45,7 @@ pickling.register()
 KNOWN, ESTIMATED = "known", "estimated"
 """Kinds of work: whether the log says how long the job runs, or the past of jobs like it."""
 _NEVER = 1 << 62
-_MACHINES = (ReplicasUp, AttemptExited, CheckpointReported)
+_MACHINES = (ReplicasUp, AttemptExited, CheckpointReported, ServerBack)
 """What follows from when attempts start: a re-run has its own."""
 
 Progress = Callable[[str, int, int], bool]
