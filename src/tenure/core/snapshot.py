@@ -140,8 +140,11 @@ def _load_cluster(state: State, saved: dict[str, Any], closed: dict[str, Iterabl
     cluster.recent_moves = deque(saved.get("recent_moves", ()))
     state.clusters[name] = cluster
     open_spans = codec.record(dict[str, OpenSpan], saved["open"])
-    cluster.ledger = rebuild(closed.get(name, ()), open_spans)
-    cluster.ledger.first_record = saved["first_record"]
+    first = saved["first_record"]
+    # A cluster that was taken away and added again begins anew: what was charged before is another one's of its name.
+    spans = [span for span in closed.get(name, ()) if first is None or span.end > first]
+    cluster.ledger = rebuild(spans, open_spans)
+    cluster.ledger.first_record = first
     cluster.ledger.healthy_gpus = saved["healthy_gpus"]
     for path, (created, allocation, times, cums, rates) in saved["entitled"].items():
         account = cluster.ledger.account(path)
