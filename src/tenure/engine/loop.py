@@ -323,6 +323,7 @@ class Loop:
 
     def _commit(self, events: Sequence[Event], audit: Sequence[AuditRow]) -> StepReport | None:
         began = time.perf_counter()
+        recovery.look_further_back(self.store, self._state, events, self._seq)
         result = scheduler.step(self._state, events, self._now)
         decided = time.perf_counter()
         if not (events or result.outcomes or result.plans):

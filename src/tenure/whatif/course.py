@@ -124,6 +124,7 @@ class Reading:
             if row.at > self.until and not finished:
                 recorder.finish(self.state, self.until)
                 finished = True
+            recovery.look_further_back(self.store, self.state, events, row.seq - 1)
             self._step(recorder if not finished else None, row.at, events, plans)
             if not finished:
                 epochs.add(row.epoch)
