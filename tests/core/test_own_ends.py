@@ -6,7 +6,7 @@ from scenarios import became
 from support.world import World, hosts
 from tenure.core.events import AttemptExited, ExitKind
 from tenure.core.lifecycle import JobState
-from tenure.core.model import SECOND, HostState
+from tenure.core.model import HOUR, SECOND, HostState
 from tenure.core.reasons import Reason
 
 
@@ -69,3 +69,15 @@ def test_one_that_ended_before_any_warning_has_ended_by_itself_whatever_came_aft
     world.cancel(job)
     ends(world, job, exit_codes=(0,), ended_at=world.now - SECOND)
     assert became(world, job) == (JobState.SUCCEEDED, Reason.SUCCEEDED)
+
+
+def test_a_failure_heard_of_an_hour_late_ends_no_row_of_failures() -> None:
+    world = World(hosts(1), {"lab/a": 1.0}, auto_up=False, auto_release=False)
+    job = world.submit("lab/a", retries=9)
+    for row, ran in ((1, SECOND), (2, SECOND), (1, HOUR)):
+        world.up(job)
+        ended = world.now + ran
+        world.step(after=2 * HOUR)
+        ends(world, job, exit_codes=(1,), ended_at=ended)
+        assert (world.job(job).failures, world.job(job).not_before - world.now) == (row, row * 10 * SECOND)
+        world.step(after=row * 10 * SECOND)

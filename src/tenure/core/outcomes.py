@@ -92,12 +92,12 @@ def _after_stop(job: Job, why: Because, event: AttemptExited) -> Fate:
     return Fate(Step.PREEMPT, Because(Reason.PREEMPTED, {"evicted_by": why.reason.value, **why.numbers}))
 
 
-def back_off(state: State, job: Job, attempt: Attempt, at: int) -> int:
+def back_off(state: State, job: Job, attempt: Attempt, ended_at: int, at: int) -> int:
     """Count a failure and return when the job may start again: delays double while failures follow each other.
 
-    An attempt that ran for an hour ends the row.
+    An attempt that ran for an hour ends the row, however late its end is heard of.
     """
-    if attempt.running_since is not None and at - attempt.running_since >= HOUR:
+    if attempt.running_since is not None and ended_at - attempt.running_since >= HOUR:
         job.failures = 0
     job.failures += 1
     delay = state.policy.backoff_first << min(job.failures - 1, 40)

@@ -218,7 +218,7 @@ def _exited(state: State, attempt: Attempt, event: AttemptExited, out: list[Outc
     if decided.step is Step.REQUEUE:
         not_before = 0
         if decided.back_off:
-            not_before = back_off(state, job, attempt, now)
+            not_before = back_off(state, job, attempt, ended_at, now)
             job.retried += decided.retry
         requeue(state, job, decided.because, not_before, out)
     else:
