@@ -44,8 +44,12 @@ def fate(job: Job, attempt: Attempt, event: AttemptExited) -> Fate:
     stop = attempt.stop
     if event.cancelled_by:
         return Fate(Step.CANCEL, Because(Reason.CANCELLED, {"by": event.cancelled_by}))
-    # Heard of late, it may have ended before anybody decided to stop it.
-    if stop is not None and (event.ended_at or event.at) >= (stop.since or stop.warn_at):
+    # Heard of late, it may have ended before anybody decided to stop it. But a host that fails takes what runs there
+    # with it before anybody knows.
+    if stop is not None and (
+        (event.ended_at or event.at) >= (stop.since or stop.warn_at)
+        or (event.kind is ExitKind.LOST and stop.because.reason is Reason.HOST_FAILED)
+    ):
         return _after_stop(job, stop.because, event)
     numbers: dict[str, Number] = {"exit_codes": event.exit_codes}
     if event.message:
