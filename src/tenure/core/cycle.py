@@ -89,6 +89,9 @@ class _Pass:
             self._gained |= self._freed()
             # 3. Charged jobs, in the order of the tree.
             self._place(Kind.CHARGED)
+            # Drained gangs go where what these leave is a place for them.
+            for stop in drain.gangs(self.contest):
+                self._commit(stop)
             # 4. Unallocated jobs, on what is left, by the same rules over unallocated usage.
             self._place(Kind.UNALLOCATED)
             self._gained = self._freed()
