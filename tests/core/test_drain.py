@@ -9,7 +9,7 @@ from support.world import World, hosts
 from tenure.core.decisions import Stop
 from tenure.core.events import PauseScope
 from tenure.core.lifecycle import JobState
-from tenure.core.model import HOUR, MINUTE, SECOND, HostState
+from tenure.core.model import HOUR, MINUTE, SECOND, HostState, Policy, Role
 from tenure.core.reasons import Reason
 
 S = JobState
@@ -130,3 +130,40 @@ def test_nothing_starts_on_a_host_that_is_not_healthy(state: HostState) -> None:
     assert world.state.clusters["main"].healthy_gpus() == 0
     world.host("h0", HostState.HEALTHY)
     assert world.job_state(job) is S.RUNNING
+
+
+def test_of_two_gangs_with_one_place_to_go_to_one_stays_until_there_is_another() -> None:
+    world = World(hosts(3))
+    halves = (Role("main", 2, 4, 0, 0, ("true",), apart=True),)
+    gangs = [world.submit("lab/a", roles=halves, min_runtime=15 * MINUTE) for _ in range(2)]
+    assert [world.attempt(gang).hosts() for gang in gangs] == [["h0", "h1"], ["h0", "h1"]]
+    blocks = [world.submit("lab/b", 4, min_runtime=8 * HOUR) for _ in range(2)]
+    world.advance(HOUR)
+    world.host("h0", HostState.DRAINING)
+    assert victims(world) == []
+    world.finish(blocks[0])
+    assert victims(world) == gangs[:1]
+    world.advance(5 * MINUTE)
+    assert world.attempt(gangs[0]).hosts() == ["h1", "h2"]
+    world.advance(HOUR)
+    assert victims(world) == gangs[:1] and world.job_state(gangs[1]) is S.RUNNING
+    world.finish(blocks[1])
+    assert victims(world) == gangs
+    world.advance(5 * MINUTE)
+    assert world.attempt(gangs[1]).hosts() == ["h1", "h2"]
+
+
+def test_a_gang_has_nowhere_to_go_on_hosts_that_are_kept_for_short_contracts() -> None:
+    world = World(hosts(4), policy=Policy(headroom_percent=25))
+    gang = world.submit("lab/a", 8, replicas=2, min_runtime=15 * MINUTE)
+    block = world.submit("lab/b", 8, min_runtime=8 * HOUR)
+    short = world.submit("lab/b", 8, min_runtime=15 * MINUTE)
+    waits = world.submit("lab/b", 8, replicas=4, min_runtime=8 * HOUR)
+    world.advance(14 * MINUTE)
+    assert world.state.clusters["main"].headroom == ("h3",) and world.attempt(short).hosts() == ["h3"]
+    world.finish(short)
+    world.host("h0", HostState.DRAINING)
+    world.advance(6 * MINUTE)
+    assert victims(world) == [] and world.state.clusters["main"].headroom == ("h3",)
+    world.finish(block)  # on h2
+    assert victims(world) == [gang] and world.job_state(waits) is S.QUEUED

@@ -6,7 +6,7 @@ import pickle
 import random
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from support import invariants
@@ -59,7 +59,8 @@ def check_now(state: State, spec: JobSpec) -> trial.Verdict:
 def check_at_a_look(state: State, spec: JobSpec, *, looked: bool = False) -> trial.Verdict:
     """The same for a pass that looks for jobs in turn; others may have their turn before.
 
-    When these start after all, for what is held changes standings, everybody is asked again in the same pass.
+    What is held, or given up, changes standings, so everybody is asked again in the same pass: then others may start
+    after all, and who was given nothing may be given hosts. A trial asks once.
     """
     said = trial.trial(state, spec)
     real = copied(state)
@@ -69,7 +70,8 @@ def check_at_a_look(state: State, spec: JobSpec, *, looked: bool = False) -> tri
     if isinstance(done, Claim) and any(v.because.reason is Reason.EVICTED_MOVED for v in done.victims):
         done = None  # what defragmentation moves for it is not foreseen
     if looked or all(isinstance(plan, Reserve | Unreserve) for plan in others):
-        assert done == said.plan
+        again = said.plan is None and isinstance(done, Reserve) and any(isinstance(plan, Unreserve) for plan in others)
+        assert done == said.plan or again
     return said
 
 
@@ -88,6 +90,7 @@ def varied(draw: random.Random, spec: JobSpec) -> JobSpec:
 
 @settings(max_examples=max(1, EXAMPLES // 8))
 @given(st.integers(0, 10_000))
+@example(1584)  # its budget loses a reservation to another job in it, and is asked once more
 def test_a_crowded_cluster_does_with_a_job_what_its_trial_said(seed: int) -> None:
     rush, draw = Rush(seed), random.Random(seed)
     for _ in range(40):

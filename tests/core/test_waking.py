@@ -14,6 +14,7 @@ from tenure.core import scheduler
 @given(st.integers(0, 10_000))
 @example(407)  # a host is marked, so a job needs the one that is kept for short contracts
 @example(552)  # two come back that could have the place of a reserved job
+@example(6720)  # a charged job gives up held hosts, on which an unallocated one may evict another then
 def test_what_is_left_out_could_not_have_been_placed(seed: int) -> None:
     rush = Rush(seed)
     for _ in range(50):

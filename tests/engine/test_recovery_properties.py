@@ -30,6 +30,7 @@ from tenure.core.events import (
     Released,
     ReplicasUp,
     Resumed,
+    ServerBack,
     Submitted,
 )
 from tenure.core.model import HOUR, MINUTE, SECOND, SHARE_ONE, After, Array, Budget, HostState, Policy
@@ -40,9 +41,9 @@ from tenure.engine.clock import Anchor
 from tenure.engine.writer import Writer
 from tenure.store import Store
 
-LOOKBACK = 2 * HOUR
+LOOKBACKS = (2 * HOUR, HOUR, 6 * HOUR)
 POLICY = Policy(
-    lookback=LOOKBACK,
+    lookback=LOOKBACKS[0],
     recent=30 * MINUTE,
     entitlement_floor=10 * MINUTE,
     preemption_margin=MINUTE,
@@ -61,7 +62,7 @@ Op = tuple[str, int, int]
 WEIGHTS = {"submit": 4, "up": 3, "exit": 3, "nothing": 2}
 KINDS = (
     *("submit", "up", "exit", "lost", "evict", "checkpoint", "cancel", "hold", "release", "priority"),
-    *("host", "drain", "healthy", "others", "pause", "resume", "alarm", "shares", "move"),
+    *("host", "drain", "healthy", "others", "pause", "resume", "alarm", "back", "shares", "move", "lookback"),
     *("nothing", "snapshot", "compact", "restart"),
 )
 WEIGHTED = [kind for kind in KINDS for _ in range(WEIGHTS.get(kind, 1))]
@@ -88,6 +89,7 @@ class Life:
         self.step(ConfigApplied(T0, (CLUSTER,), POLICY, BUDGETS, (), "test"))
 
     def step(self, *events: Event) -> None:
+        recovery.look_further_back(self.store, self.state, events, self.writer.seq)
         result = scheduler.step(self.state, events, self.now)
         if events or result.outcomes or result.plans:
             for _, span in self.state.closed_spans:
@@ -103,7 +105,7 @@ class Life:
         if what == "snapshot":
             self.writer.snapshot_if_due(self.state, force=True)
         elif what == "compact":
-            self.store.compact(self.now - LOOKBACK - which * MINUTE, LOOKBACK)
+            self.store.compact(self.now - max(LOOKBACKS) - which * MINUTE, max(LOOKBACKS))
         elif what == "restart":
             self.state = recovery.restore(self.store).state
         else:
@@ -154,11 +156,13 @@ class Life:
     def _configure(self, what: str, which: int) -> list[Event]:
         if what == "nothing":
             return []
-        budgets = MOVED
+        budgets, lookback = MOVED, self.state.policy.lookback
         if what == "shares":
             half = SHARE_ONE * (which % 10) // 10
             budgets = (BUDGETS[0], replace(BUDGETS[1], share=half), replace(BUDGETS[2], share=SHARE_ONE - half))
-        event = ConfigApplied(self.now, (CLUSTER,), POLICY, budgets, (), "test")
+        if what == "lookback":
+            budgets, lookback = self.state.budgets, LOOKBACKS[which % 3]
+        event = ConfigApplied(self.now, (CLUSTER,), replace(POLICY, lookback=lookback), budgets, (), "test")
         try:
             admission.check_config(self.state, event)
         except Refusal:
@@ -190,6 +194,7 @@ _OF_CLUSTER = {
     "others": lambda now, host, which: ForeignUse(now, "main", host, which % 5, which % 3 * 1000, 0, "job 7 of eve"),
     "pause": lambda now, _host, which: Paused(now, list(PauseScope)[which % 2], "op"),
     "resume": lambda now, _host, which: Resumed(now, list(PauseScope)[which % 2], "op"),
+    "back": lambda now, _host, _which: ServerBack(now),
     "alarm": lambda now, _host, which: ClockAlarm(now, which % 2 == 0),
 }
 

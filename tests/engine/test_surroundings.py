@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from engine_kit import HOUR, RUNNING, Rig
 
 from tenure.core.events import PauseScope
@@ -80,6 +81,25 @@ def test_a_host_that_fails_elsewhere_takes_its_attempts_with_it(bench: Rig) -> N
         assert len(ledger.open) == 1
     (row, *_) = [row for row in bench.store.attempts_of(job) if row.number == 1]
     assert Reason.HOST_FAILED.value in row.reason
+
+
+@pytest.mark.parametrize("resumable", [False, True])
+def test_what_it_took_is_credited_though_something_else_was_done_since(bench: Rig, resumable: bool) -> None:
+    job = bench.submit(gpus=4, min_runtime=HOUR, resumable=resumable, retries=1)
+    (there,) = place(bench, job)
+    bench.advance(HOUR // 2)
+    bench.executor.enter(bench.attempt_of(job), Phase.LOST, quiet=True, message="Slurm: NODE_FAIL")
+    bench.hands.advance(5)
+    bench.engine.set_priority(job, 1, by="ann")  # a step, in which nobody has heard of it
+    bench.hands.advance(5)
+    say(bench, HostCondition(there, Health.FAILED, "slurm:root", "not responding"))
+    assert bench.state_of(job) == ("running" if resumable else "failed")
+    (row, *_) = bench.store.attempts_of(job)
+    assert Reason.HOST_FAILED.value in row.reason
+    kept = {span.kind: span.end - span.start for span in bench.store.spans()}
+    assert kept == {"charged": HOUR // 2, "credit": HOUR // 2}
+    bench.check_recovery()
+    bench.check_replay()
 
 
 def test_jobs_around_are_occupied_gpus(bench: Rig) -> None:

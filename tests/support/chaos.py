@@ -28,6 +28,7 @@ from tenure.core.events import (
     Released,
     ReplicasUp,
     Resumed,
+    ServerBack,
     Submitted,
 )
 from tenure.core.model import (
@@ -88,7 +89,7 @@ KINDS = (
     *("host",) * 4,
     *("mend",) * 6,
     *("others",) * 5,
-    *("pause", "alarm"),
+    *("pause", "alarm", "back"),
     *("resume",) * 4,
     *CONFIGURE,
 )
@@ -334,6 +335,9 @@ class Chaos:
 
     def _alarm(self, c: Command) -> Event | None:
         return ClockAlarm(self.world.now, c.a % 3 == 0)
+
+    def _back(self, c: Command) -> Event | None:
+        return ServerBack(self.world.now)
 
     def _apply(self) -> Event | None:
         known = {budget.path for budget in self.world.tree}

@@ -124,6 +124,15 @@ class Recount:
                 self.paused.pop(event.scope, None)
             case e.ClockAlarm():
                 self.alarm = event.on
+            case e.ServerBack():
+                self._back()
+
+    def _back(self) -> None:
+        for run in self.runs.values():
+            if run.stop is not None and not run.unreleased and run.stop.kill_at <= self.now:
+                warn_at, kill_at = self.now, self.now + run.stop.kill_at - run.stop.warn_at
+                release_by = kill_at + self.clusters[run.cluster].kill_timeout
+                run.stop = replace(run.stop, warn_at=warn_at, kill_at=kill_at, release_by=release_by)
 
     def _submitted(self, event: e.Submitted) -> None:
         array, spec = event.array, event.spec

@@ -44,6 +44,7 @@ from tenure.core.events import (
     Released,
     ReplicasUp,
     Resumed,
+    ServerBack,
     Submitted,
 )
 from tenure.core.model import JobSpec
@@ -121,6 +122,9 @@ def _operator_entry(event: Event) -> EntryView | None:
         case ClockAlarm(on=on):
             text = "the wall clock stepped: evictions stop" if on else "the clock is steady again: evictions go on"
             return EntryView(kind="clock", text=text)
+        case ServerBack():
+            text = "the server is back: what should have stopped meanwhile is told again"
+            return EntryView(kind="server", text=text)
         case _:
             return None
 

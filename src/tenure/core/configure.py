@@ -23,6 +23,9 @@ def apply_config(state: State, event: ConfigApplied) -> list[ReservationLost]:
     for job in state.jobs.values():
         state.dequeue(job)
     reserved = _set_aside(state)
+    if event.policy.lookback > state.policy.lookback:  # usage is looked up by who applies it (see ``snapshot``)
+        for cluster in state.clusters.values():
+            cluster.ledger.forget_entitlements(state.now - state.policy.lookback)
     state.policy = event.policy
     old = state.tree
     tree = Tree(event.budgets, event.grants)

@@ -89,6 +89,9 @@ class _Pass:
             self._gained |= self._freed()
             # 3. Charged jobs, in the order of the tree.
             self._place(Kind.CHARGED)
+            # Drained gangs go where what these leave is a place for them.
+            for stop in drain.gangs(self.contest):
+                self._commit(stop)
             # 4. Unallocated jobs, on what is left, by the same rules over unallocated usage.
             self._place(Kind.UNALLOCATED)
             self._gained = self._freed()
@@ -199,7 +202,9 @@ class _Pass:
             plan = self._plan(group) if group is not None else None
             if group is not None and plan is not None:
                 self._commit(plan)
-                walk.add(waking.moved(leaf, self._freed()))
+                freed = self._freed()
+                self._gained |= freed  # for the other kind, whose turn comes after this one's
+                walk.add(waking.moved(leaf, freed))
             if group is not None and (plan is None or not group.people):
                 walk.drop(group)
 

@@ -176,6 +176,23 @@ def stopping(state: State, job: Job, attempt: Attempt, record: StopRecord) -> No
     state.due(record.release_by, Due.RELEASE_BY, attempt.id)
 
 
+def overdue(attempt: Attempt, now: int) -> bool:
+    """Whether it should have been gone by ``now``, which nothing has been made of yet."""
+    return attempt.stop is not None and not attempt.unreleased and attempt.stop.kill_at <= now
+
+
+def stop_anew(state: State) -> None:
+    """Give attempts whose time to stop has passed unsupervised the whole of it again."""
+    now = state.acting_at
+    for attempt in state.attempts.values():
+        if attempt.stop is not None and overdue(attempt, now):
+            stop, timeout = attempt.stop, state.clusters[attempt.cluster].spec.kill_timeout
+            kill_at, since = now + stop.kill_at - stop.warn_at, stop.since or stop.warn_at
+            attempt.stop = replace(stop, warn_at=now, kill_at=kill_at, release_by=kill_at + timeout, since=since)
+            state.signal(kill_at, attempt.id)
+            state.due(attempt.stop.release_by, Due.RELEASE_BY, attempt.id)
+
+
 def release(state: State, job: Job, attempt: Attempt, at: int, because: Because, ended_at: int) -> None:
     """The attempt is over, or its claim is dropped: GPUs go back, the span is closed as of ``ended_at`` and kept."""
     cluster = state.clusters[attempt.cluster]

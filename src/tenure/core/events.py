@@ -189,6 +189,16 @@ class ClockAlarm:
     on: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ServerBack:
+    """A server schedules again after one in whose absence attempts should have been gone.
+
+    Whether they were ever told is not known, so they are told now, and have their whole time from now on.
+    """
+
+    at: int
+
+
 Event = (
     Submitted
     | CancelRequested
@@ -205,4 +215,5 @@ Event = (
     | Paused
     | Resumed
     | ClockAlarm
+    | ServerBack
 )

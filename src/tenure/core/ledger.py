@@ -136,6 +136,27 @@ class Ledger:
             promise.fixed += fixed
             promise.run(amount, end)
 
+    def take_usage(self, other: Ledger) -> None:
+        """Have the sums of usage and the credits of ``other``, in which the same spans are open."""
+        pairs = {}
+        for leaf, user in sorted(self.people.keys() | other.people.keys()):
+            for mine, theirs in zip(self.touched(leaf, user), other.touched(leaf, user), strict=True):
+                pairs[id(mine)] = mine, theirs
+        for mine, theirs in pairs.values():
+            mine.used, mine.credits = theirs.used, theirs.credits
+        self._credited = [mine for mine, _ in pairs.values() if mine.credits]
+        for kind in OCCUPANCY:
+            self.charged[kind].update(leaf for leaf, _ in self.people)
+
+    def forget_entitlements(self, before: int) -> None:
+        """Let go what no window from ``before`` on reads: longer ones, from now on, count the oldest that is known."""
+        for account in self.accounts.values():
+            entitled = account.entitled
+            entitled.times, entitled.cums, entitled.rates = times, cums, rates = entitled.since(before)
+            if times and account.created is not None and account.created < times[0]:
+                cums[0] -= rates[0] * (times[0] - account.created)
+                times[0] = account.created
+
     def set_allocations(self, allocations: dict[str, int], healthy_gpus: int, at: int) -> None:
         """Today's allocation numerators and healthy GPUs hold from ``at`` on; the past is not rewritten."""
         if self.first_record is None:

@@ -44,8 +44,12 @@ def fate(job: Job, attempt: Attempt, event: AttemptExited) -> Fate:
     stop = attempt.stop
     if event.cancelled_by:
         return Fate(Step.CANCEL, Because(Reason.CANCELLED, {"by": event.cancelled_by}))
-    # Heard of late, it may have ended before anybody decided to stop it.
-    if stop is not None and (event.ended_at or event.at) >= stop.warn_at:
+    # Heard of late, it may have ended before anybody decided to stop it. But a host that fails takes what runs there
+    # with it before anybody knows.
+    if stop is not None and (
+        (event.ended_at or event.at) >= (stop.since or stop.warn_at)
+        or (event.kind is ExitKind.LOST and stop.because.reason is Reason.HOST_FAILED)
+    ):
         return _after_stop(job, stop.because, event)
     numbers: dict[str, Number] = {"exit_codes": event.exit_codes}
     if event.message:
@@ -92,12 +96,12 @@ def _after_stop(job: Job, why: Because, event: AttemptExited) -> Fate:
     return Fate(Step.PREEMPT, Because(Reason.PREEMPTED, {"evicted_by": why.reason.value, **why.numbers}))
 
 
-def back_off(state: State, job: Job, attempt: Attempt, at: int) -> int:
+def back_off(state: State, job: Job, attempt: Attempt, ended_at: int, at: int) -> int:
     """Count a failure and return when the job may start again: delays double while failures follow each other.
 
-    An attempt that ran for an hour ends the row.
+    An attempt that ran for an hour ends the row, however late its end is heard of.
     """
-    if attempt.running_since is not None and at - attempt.running_since >= HOUR:
+    if attempt.running_since is not None and ended_at - attempt.running_since >= HOUR:
         job.failures = 0
     job.failures += 1
     delay = state.policy.backoff_first << min(job.failures - 1, 40)

@@ -23,6 +23,8 @@ class StopRecord:
     warn_at: int
     kill_at: int
     release_by: int
+    since: int = 0
+    """From when on its end is put down to this, not to itself; 0: from ``warn_at`` on."""
 
 
 @dataclass(slots=True)

@@ -36,6 +36,7 @@ def step(
 def absorb(state: State, events: Sequence[Event], now: int) -> tuple[Outcome, ...]:
     """Everything of a step but the pass. Time never runs backwards."""
     outcomes: list[Outcome] = []
+    state.acting_at = max(state.now, now)
     for cluster in state.clusters.values():
         cluster.looking = False
     for event in events:

@@ -140,8 +140,9 @@ def _load_cluster(state: State, saved: dict[str, Any], closed: dict[str, Iterabl
     cluster.recent_moves = deque(saved.get("recent_moves", ()))
     state.clusters[name] = cluster
     open_spans = codec.record(dict[str, OpenSpan], saved["open"])
-    cluster.ledger = rebuild(closed.get(name, ()), open_spans)
-    cluster.ledger.first_record = saved["first_record"]
+    first = saved["first_record"]
+    cluster.ledger = rebuild(_its_own(closed.get(name, ()), first), open_spans)
+    cluster.ledger.first_record = first
     cluster.ledger.healthy_gpus = saved["healthy_gpus"]
     for path, (created, allocation, times, cums, rates) in saved["entitled"].items():
         account = cluster.ledger.account(path)
@@ -154,6 +155,21 @@ def _load_cluster(state: State, saved: dict[str, Any], closed: dict[str, Iterabl
         attempt = state.attempts[attempt_id]
         if attempt.cluster == name:
             _index(state, cluster, attempt)
+
+
+def _its_own(closed: Iterable[Span], first_record: int | None) -> list[Span]:
+    """A cluster that was taken away and added again begins anew: what was before is another one's of its name."""
+    return [span for span in closed if first_record is None or span.end > first_record]
+
+
+def look_further_back(state: State, closed: dict[str, Iterable[Span]]) -> None:
+    """Before a longer lookback is applied: the sums of usage, from spans that the shorter one let go as well.
+
+    ``closed``: per cluster the closed spans that end inside the longer one.
+    """
+    for name, cluster in state.clusters.items():
+        ledger = cluster.ledger
+        ledger.take_usage(rebuild(_its_own(closed.get(name, ()), ledger.first_record), ledger.open))
 
 
 def rebuild(closed: Iterable[Span], open_spans: dict[str, OpenSpan]) -> Ledger:

@@ -137,6 +137,8 @@ class State:
 
     def __init__(self) -> None:
         self.now = 0
+        self.acting_at = 0
+        """When what the step under way decides can be acted on: its end. ``now`` passes through all that fell due."""
         self.clusters: dict[str, ClusterState] = {}
         self.policy = Policy()
         self.budgets: tuple[Budget, ...] = ()

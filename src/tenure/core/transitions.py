@@ -33,6 +33,7 @@ from tenure.core.events import (
     Released,
     ReplicasUp,
     Resumed,
+    ServerBack,
     Submitted,
 )
 from tenure.core.ledger import Kind, Span
@@ -85,11 +86,10 @@ def absorb(state: State, event: Event) -> list[Outcome]:
             _foreign(state, event, out)
         case ConfigApplied():
             out.extend(apply_config(state, event))
-        case Paused() | Resumed():
+        case Paused() | Resumed() | ClockAlarm():
             _pause(state, event)
-        case ClockAlarm():
-            state.clock_alarm = event.on
-            state.unpark_all()
+        case ServerBack():
+            effects.stop_anew(state)
     return out
 
 
@@ -129,27 +129,34 @@ def _attempt_due(state: State, kind: str, attempt: Attempt, at: int, out: list[O
         limit = state.clusters[attempt.cluster].spec.start_timeout
         if attempt.started_at is not None and at == attempt.started_at + limit:
             why = Because(Reason.START_TIMED_OUT, {"started_at": attempt.started_at, "limit": limit})
-            stop(state, attempt, why, 0, out)
+            stop(state, attempt, why, 0, out, since=state.acting_at)
     elif kind == Due.TIMEOUT and attempt.stop is None:
         limit = state.jobs[attempt.job_id].spec.timeout or 0
         why = Because(Reason.TIMED_OUT, {"timeout": limit})
-        stop(state, attempt, why, grace_of(state, attempt), out)
+        stop(state, attempt, why, grace_of(state, attempt), out, since=state.acting_at)
     elif kind == Due.RELEASE_BY and attempt.stop is not None and attempt.stop.release_by == at:
         _not_released(state, attempt, out)
 
 
-def stop(state: State, attempt: Attempt, why: Because, grace: int, out: list[Outcome]) -> None:
-    """Stop an attempt outside a plan, or for a weightier reason than before; what is left only gets shorter."""
-    cluster, now = state.clusters[attempt.cluster].spec, state.now
-    job = state.jobs[attempt.job_id]
-    risk = attempt.at_risk(now)
-    kill_at = now + grace
+def stop(
+    state: State, attempt: Attempt, why: Because, grace: int, out: list[Outcome], *, since: int | None = None
+) -> None:
+    """Stop an attempt outside a plan, or for a weightier reason than before; what is left only gets shorter.
+
+    ``since``: from when on its end is put down to this; now, if not given. The grace begins when it can be told, which
+    is later if nobody looked when this was due.
+    """
+    cluster, job = state.clusters[attempt.cluster].spec, state.jobs[attempt.job_id]
+    since = state.now if since is None else since
+    warn_at = max(state.now, state.acting_at)
+    kill_at, at = warn_at + grace, since
     if attempt.stop is not None:
         kill_at = min(kill_at, attempt.stop.kill_at)
-    victim = Evict(attempt.id, why, 0, 0, risk, now, kill_at, kill_at + cluster.kill_timeout)
-    record = StopRecord(why, 0, now, kill_at, victim.release_by)
-    effects.stopping(state, job, attempt, record)
-    out.append(Stopping(now, victim))
+        since = min(since, attempt.stop.since or attempt.stop.warn_at)
+    warn_at = min(warn_at, kill_at)
+    victim = Evict(attempt.id, why, 0, 0, attempt.at_risk(at), warn_at, kill_at, kill_at + cluster.kill_timeout)
+    effects.stopping(state, job, attempt, StopRecord(why, 0, warn_at, kill_at, victim.release_by, since))
+    out.append(Stopping(at, victim))
 
 
 def _cancel(state: State, event: CancelRequested, out: list[Outcome]) -> None:
@@ -211,7 +218,7 @@ def _exited(state: State, attempt: Attempt, event: AttemptExited, out: list[Outc
     if decided.step is Step.REQUEUE:
         not_before = 0
         if decided.back_off:
-            not_before = back_off(state, job, attempt, now)
+            not_before = back_off(state, job, attempt, ended_at, now)
             job.retried += decided.retry
         requeue(state, job, decided.because, not_before, out)
     else:
@@ -365,12 +372,13 @@ def _foreign(state: State, event: ForeignUse, out: list[Outcome]) -> None:
         _lose_held_host(state, cluster, event.host, out)
 
 
-def _pause(state: State, event: Paused | Resumed) -> None:
-    by = event.by if isinstance(event, Paused) else ""
-    if event.scope is PauseScope.STARTS:
-        state.paused_starts = by
+def _pause(state: State, event: Paused | Resumed | ClockAlarm) -> None:
+    if isinstance(event, ClockAlarm):
+        state.clock_alarm = event.on
+    elif event.scope is PauseScope.STARTS:
+        state.paused_starts = event.by if isinstance(event, Paused) else ""
     else:
-        state.paused_evictions = by
+        state.paused_evictions = event.by if isinstance(event, Paused) else ""
     state.unpark_all()
 
 

@@ -12,7 +12,7 @@ from tenure.core.decisions import Claim, Evict, Start, Stop
 from tenure.core.events import ConfigApplied, HostStateChanged, PauseScope
 from tenure.core.model import Array, Budget, Cluster, Grant, HostState, JobSpec, Policy
 from tenure.core.state import State
-from tenure.engine import requests, surroundings
+from tenure.engine import recovery, requests, surroundings
 from tenure.engine.loop import Loop, StepReport
 from tenure.engine.requests import ArrayChange, Asked
 from tenure.engine.wishes import Lookup, Wish
@@ -136,10 +136,11 @@ class Engine(Loop):
         request = requests.apply_config(clusters, policy, budgets, grants, by)
         with self.view() as live:
             copied: State = pickle.loads(pickle.dumps(live))  # our own bytes
-            now = max(self._now, copied.now)
+            now, seq = max(self._now, copied.now), self._seq
         specs = tuple(cluster.spec for cluster in copied.clusters.values())
         old = ConfigApplied(0, specs, copied.policy, copied.budgets, copied.grants, "")
         asked = request(copied, now)
+        recovery.look_further_back(self.store, copied, asked.events, seq)
         result = scheduler.step(copied, asked.events, now)
         event = asked.events[0]
         assert isinstance(event, ConfigApplied)  # what apply_config makes

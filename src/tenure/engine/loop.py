@@ -15,7 +15,8 @@ import structlog
 from tenure import faults
 from tenure.config import Config
 from tenure.core import codec, scheduler
-from tenure.core.events import AttemptExited, ClockAlarm, Event
+from tenure.core.effects import overdue
+from tenure.core.events import AttemptExited, ClockAlarm, Event, ServerBack
 from tenure.core.scheduler import Result
 from tenure.core.state import State
 from tenure.engine import execution, recovery, surroundings
@@ -77,6 +78,7 @@ class Loop:
         self._pending: deque[_Pending] = deque()
         self._poked = True
         self._stopping = False
+        self._first = True
         self._polled_at = self._tidied_at = 0
         self._ended: list[str] = []
         """Attempts whose end is committed and which the executor may forget."""
@@ -240,7 +242,7 @@ class Loop:
         # Reports tell ages. Read afterwards, the clock puts nothing before its time: no span ends too early.
         self._read_clock()
         around = surroundings.events_of(self._state, conditions, reports, self._now)
-        self._step(execution.in_order([*around, *self._news(reports)], self._state.now), [])
+        self._step(execution.in_order([*self._back(), *around, *self._news(reports)], self._state.now), [])
         for _ in range(REQUESTS_PER_ROUND):
             with self._wake:
                 if not self._pending:
@@ -259,6 +261,12 @@ class Loop:
             self._tidied_at = self._now
             self.executor.tidy(self._state.jobs.__contains__)
         self._writer.snapshot_if_due(self._state)
+
+    def _back(self) -> Iterator[Event]:
+        """In the first round: that nobody knows what attempts were told which should have been gone by now."""
+        first, self._first = self._first, False
+        if first and any(overdue(attempt, self._now) for attempt in self._state.attempts.values()):
+            yield ServerBack(self._state.now)
 
     def _read_clock(self) -> None:
         self._now = max(self.clock.now(), self._state.now)
@@ -315,6 +323,7 @@ class Loop:
 
     def _commit(self, events: Sequence[Event], audit: Sequence[AuditRow]) -> StepReport | None:
         began = time.perf_counter()
+        recovery.look_further_back(self.store, self._state, events, self._seq)
         result = scheduler.step(self._state, events, self._now)
         decided = time.perf_counter()
         if not (events or result.outcomes or result.plans):

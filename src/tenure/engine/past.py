@@ -15,7 +15,7 @@ from tenure.core import pickling, scheduler
 from tenure.core.model import HostState
 from tenure.core.reasons import Reason, Refusal
 from tenure.core.state import Due, State
-from tenure.engine import record, recovery
+from tenure.engine import recovery
 from tenure.store.store import Store
 
 pickling.register()
@@ -94,7 +94,7 @@ class Past:
         for row in self.store.batches(after=seq, limit=total):
             if row.seq != seq + 1:
                 break
-            scheduler.redo(state, record.events_of(row), record.plans_of(row), row.at)
+            recovery.redo(self.store, state, row)
             recovery.forget_changes(state)
             seq, done = row.seq, done + 1
             progress(done, total)

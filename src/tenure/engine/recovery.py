@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import structlog
 
 from tenure.core import codec, scheduler, snapshot
+from tenure.core.decisions import Outcome
+from tenure.core.events import ConfigApplied, Event
 from tenure.core.ledger import Span
 from tenure.core.model import Policy
 from tenure.core.state import State
@@ -18,6 +20,24 @@ from tenure.store.rows import BatchRow
 from tenure.store.store import Store
 
 log = structlog.get_logger()
+
+
+def look_further_back(store: Store, state: State, events: Iterable[Event], seq: int) -> None:
+    """Before a step with ``events``: should a longer lookback be among them, the sums of usage over that.
+
+    ``seq``: the last batch of the state.
+    """
+    lookback = max([event.policy.lookback for event in events if isinstance(event, ConfigApplied)], default=0)
+    if state.tree is not None and lookback > state.policy.lookback:
+        snapshot.look_further_back(state, _closed(store, state.now - lookback, seq))
+
+
+def _closed(store: Store, since: int, seq: int) -> dict[str, Iterable[Span]]:
+    """Per cluster the closed spans that end after ``since``, up to a batch."""
+    spans: dict[str, list[Span]] = {}
+    for row in store.spans(ending_after=since, up_to_seq=seq):
+        spans.setdefault(row.cluster, []).append(record.span_of(row))
+    return dict(spans)
 
 
 @dataclass(slots=True)
@@ -36,10 +56,7 @@ def from_snapshot(store: Store, found: tuple[int, int, bytes] | None) -> tuple[S
     seq, _, raw = found
     data = json.loads(raw)
     start = data["now"] - codec.record(Policy, data["policy"]).lookback
-    spans: dict[str, list[Span]] = {}
-    for row in store.spans(ending_after=start, up_to_seq=seq):
-        spans.setdefault(row.cluster, []).append(record.span_of(row))
-    return snapshot.load(data, dict(spans)), seq
+    return snapshot.load(data, _closed(store, start, seq)), seq
 
 
 def restore(store: Store) -> Restored:
@@ -47,12 +64,19 @@ def restore(store: Store) -> Restored:
     state, seq = from_snapshot(store, store.latest_snapshot())
     last: BatchRow | None = store.last_batch()
     for row in store.batches(after=seq):
-        outcomes = scheduler.redo(state, record.events_of(row), record.plans_of(row), row.at)
+        outcomes = redo(store, state, row)
         if record.decisions_text(outcomes) != row.outcomes:
             log.error("outcomes_differ_from_log", seq=row.seq)
         seq = row.seq
     forget_changes(state)
     return Restored(state, seq, record.anchor_of(last) if last is not None else None)
+
+
+def redo(store: Store, state: State, row: BatchRow) -> tuple[Outcome, ...]:
+    """Repeat a batch: the one after those that led to ``state``."""
+    events = record.events_of(row)
+    look_further_back(store, state, events, row.seq - 1)
+    return scheduler.redo(state, events, record.plans_of(row), row.at)
 
 
 def forget_changes(state: State) -> None:
@@ -81,7 +105,9 @@ def replay(store: Store, progress: Callable[[int], None] | None = None) -> Repla
     mismatches: list[str] = []
     count = decisions = 0
     for row in store.batches(after=first):
-        result = scheduler.step(state, record.events_of(row), row.at)
+        events = record.events_of(row)
+        look_further_back(store, state, events, row.seq - 1)
+        result = scheduler.step(state, events, row.at)
         forget_changes(state)
         for name, kept, made in (
             ("outcomes", row.outcomes, record.decisions_text(result.outcomes)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from tenure.core import codec, scheduler
+from tenure.core import codec
 from tenure.core.decisions import JobEnded
 from tenure.core.model import JobSpec
 from tenure.engine import record, recovery
@@ -30,7 +30,7 @@ class Follower:
         starts, ended = list[Waited](), list[int]()
         for row in self.store.batches(after=self.seq):
             events, plans = record.events_of(row), record.plans_of(row)
-            outcomes = scheduler.redo(self.state, events, plans, row.at)
+            outcomes = recovery.redo(self.store, self.state, row)
             starts += self.past.note(self.state, events, outcomes, plans)
             ended += [outcome.job_id for outcome in outcomes if isinstance(outcome, JobEnded)]
             recovery.forget_changes(self.state)

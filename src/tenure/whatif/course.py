@@ -23,6 +23,7 @@ from tenure.core.events import (
     ExitKind,
     HostStateChanged,
     ReplicasUp,
+    ServerBack,
 )
 from tenure.core.model import MINUTE, SECOND, HostState
 from tenure.core.scheduler import Result
@@ -44,7 +45,7 @@ pickling.register()
 KNOWN, ESTIMATED = "known", "estimated"
 """Kinds of work: whether the log says how long the job runs, or the past of jobs like it."""
 _NEVER = 1 << 62
-_MACHINES = (ReplicasUp, AttemptExited, CheckpointReported)
+_MACHINES = (ReplicasUp, AttemptExited, CheckpointReported, ServerBack)
 """What follows from when attempts start: a re-run has its own."""
 
 Progress = Callable[[str, int, int], bool]
@@ -123,6 +124,7 @@ class Reading:
             if row.at > self.until and not finished:
                 recorder.finish(self.state, self.until)
                 finished = True
+            recovery.look_further_back(self.store, self.state, events, row.seq - 1)
             self._step(recorder if not finished else None, row.at, events, plans)
             if not finished:
                 epochs.add(row.epoch)
