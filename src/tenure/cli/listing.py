@@ -256,9 +256,8 @@ def _print_batch(batch: BatchView, job: int | None, *, json: bool) -> None:
     if json:
         print_json_line(batch)
         return
-    from rich.markup import escape
-
     from tenure.cli import render
+    from tenure.cli.render import escape
 
     for entry in entries:
         why = f" [dim]{escape(entry.reason.text)}[/]" if entry.reason is not None else ""
@@ -294,9 +293,8 @@ def audit(
     if json:
         print_json(found)
         return
-    from rich.markup import escape
-
     from tenure.cli import render
+    from tenure.cli.render import escape
 
     table = render.table("WHEN", "WHO", "WHAT", "TO", "DETAIL", fold=("DETAIL",))
     for row in found:

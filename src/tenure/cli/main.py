@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -16,6 +17,9 @@ def main() -> NoReturn:
     if arguments in (["--version"], ["-V"]):
         print(version())
         raise SystemExit(0)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        # A terminal or a log of another encoding shows what it can of a name, and no traceback.
+        sys.stdout.reconfigure(errors="backslashreplace")
     raise SystemExit(run(arguments))
 
 

@@ -113,9 +113,8 @@ def told(
     if json:
         print_json(found)
         return
-    from rich.markup import escape
-
     from tenure.cli import render
+    from tenure.cli.render import escape
 
     table = render.table("TIME", "BY", "NOTICE", "")
     for one in found:

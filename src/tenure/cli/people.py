@@ -73,9 +73,8 @@ def list_tokens(
     if json:
         print_json(found)
         return
-    from rich.markup import escape
-
     from tenure.cli import render
+    from tenure.cli.render import escape
 
     table = render.table("ID", "USER", "LABEL", "MADE", "LAST USED", "EXPIRES", right=("ID",))
     for token in found:

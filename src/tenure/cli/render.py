@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
-from rich.console import Console
-from rich.markup import escape
+from rich import markup
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from tenure import units
 from tenure.api.models import AttemptView, BudgetView, EvictionView, HostView, JobView, StatusView
+from tenure.cli.context import harmless
 from tenure.core.reasons import Reason
 
 _PIPE_WIDTH = 240
@@ -34,15 +36,51 @@ STYLES = {
 }
 
 
+_GUARD = "\u2060"
+"""Takes no column, and is taken out again where it is shown."""
+
+
+def escape(text: str) -> str:
+    """``text`` inside of markup. What rich has for this takes backslashes at its end for its own."""
+    bare = text.rstrip("\\")
+    return markup.escape(bare) + (text[len(bare) :] + _GUARD if len(bare) < len(text) else "")
+
+
+def _harmless(segments: Iterable[Segment]) -> Iterator[Segment]:
+    """A colour or a move of the cursor that is meant is a segment's style or control, never its text."""
+    for segment in segments:
+        if segment.control or segment.text.isprintable():
+            yield segment
+        else:
+            yield Segment(harmless(segment.text), segment.style)
+
+
+class Screen(Console):
+    """Names, commands and reasons are other people's: whatever is in them, it is shown and does nothing."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        return _harmless(super().render(renderable, options))
+
+
+class Harmless:
+    """The same for what another console shows."""
+
+    def __init__(self, shown: RenderableType) -> None:
+        self.shown = shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        return _harmless(console.render(self.shown, options))
+
+
 @cache
 def output() -> Console:
-    console = Console(highlight=False, emoji=False)
-    return console if console.is_terminal else Console(highlight=False, emoji=False, width=_PIPE_WIDTH)
+    console = Screen(highlight=False, emoji=False)
+    return console if console.is_terminal else Screen(highlight=False, emoji=False, width=_PIPE_WIDTH)
 
 
 @cache
 def errors() -> Console:
-    return Console(stderr=True, highlight=False, emoji=False)
+    return Screen(stderr=True, highlight=False, emoji=False)
 
 
 def state_text(state: str) -> Text:
@@ -209,7 +247,9 @@ def host_table(hosts: Sequence[HostView], now: int) -> Table:
     for host in hosts:
         holders = [f"{a.job}x{len(a.gpus)}{'' if a.protection == 'protected' else ' (exposed)'}" for a in host.attempts]
         note = host.why
-        if host.drained_by is not None:
+        if host.state == "draining" and not host.attempts:
+            note += f"{'; ' if note else ''}empty"
+        elif host.drained_by is not None:
             note += f"{'; ' if note else ''}empty in {span(host.drained_by - now)} at the latest"
         elif host.state == "draining":
             note += f"{'; ' if note else ''}waits for a gang that must restart elsewhere"

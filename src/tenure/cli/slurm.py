@@ -92,9 +92,8 @@ def partitions(config: ConfigOption = None, json: Json = False) -> None:
     if json:
         print_json([one.plain() for one in found])
         return
-    from rich.markup import escape
-
     from tenure.cli import render
+    from tenure.cli.render import escape
 
     heads = ("PARTITION", "DECIDES", "NODES", "GPUS", "TENURE'S JOBS", "OTHERS", "SHARES NODES WITH", "WHY")
     table = render.table(*heads, right=heads[2:6], fold=("WHY",))
