@@ -296,7 +296,7 @@ def audit(
     from tenure.cli import render
     from tenure.cli.render import escape
 
-    table = render.table("WHEN", "WHO", "WHAT", "TO", "DETAIL", fold=("DETAIL",))
+    table = render.table("WHEN", "WHO", "WHAT", "TO", "DETAIL", fold=("DETAIL",), spare=("TO",))
     for row in found:
         detail = ", ".join(f"{key} = {value}" for key, value in row.detail.items())
         table.add_row(render.clock(row.at), escape(row.who), row.action, escape(row.target), escape(detail))

@@ -105,8 +105,8 @@ def _say(host: HostView, *, asked_back: bool = False) -> None:
 
     text = f"{host.cluster}/{host.name} is {host.state}"
     if host.drained_by is not None and host.attempts:
-        text += f": {units.counted(len(host.attempts), 'attempt')} there, empty in {render.span(host.drained_by - render.now_ms())}"
-        text += " at the latest"
+        left = render.span(host.drained_by - render.now_ms())
+        text += f": {units.counted(len(host.attempts), 'attempt')} there, empty in {left} at the latest"
     elif asked_back and host.state != "healthy":
         text += f": {host.why} ({host.by}); it is back here when it is in service there"
     render.output().print(text, markup=False)

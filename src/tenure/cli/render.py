@@ -9,12 +9,12 @@ from functools import cache
 from rich import markup
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 
 from tenure import units
 from tenure.api.models import AttemptView, BudgetView, EvictionView, HostView, JobView, StatusView
 from tenure.cli.context import harmless
+from tenure.cli.fitting import Fitting
 from tenure.core.reasons import Reason
 
 _PIPE_WIDTH = 240
@@ -137,9 +137,9 @@ def ratio(value: float | None, digits: int = 2) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def table(*columns: str, right: Iterable[str] = (), fold: Iterable[str] = ()) -> Table:
-    """An open table: no lines, one space of padding, bold heads."""
-    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+def table(*columns: str, right: Iterable[str] = (), fold: Iterable[str] = (), spare: Iterable[str] = ()) -> Fitting:
+    """A table that fits where it is shown. ``spare``: columns that it does without there, the first of them first."""
+    made = Fitting(spare)
     for column in columns:
         made.add_column(
             column,
@@ -184,9 +184,10 @@ def counted(states: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in states.items())
 
 
-def job_table(jobs: Sequence[JobView], now: int) -> Table:
+def job_table(jobs: Sequence[JobView], now: int) -> Fitting:
     columns = ("ID", "STATE", "NAME", "USER", "BUDGET", "GPUS", "MIN", "PRI", "AGE", "RUN", "WHERE / WHY")
-    made = table(*columns, right=("ID", "GPUS", "PRI", "AGE", "RUN"), fold=("WHERE / WHY",))
+    spare = ("PRI", "AGE", "MIN", "BUDGET", "USER", "RUN")
+    made = table(*columns, right=("ID", "GPUS", "PRI", "AGE", "RUN"), fold=("WHERE / WHY",), spare=spare)
     for job in jobs:
         made.add_row(
             escape(job.label),
@@ -212,9 +213,9 @@ def _runtime(job: JobView, now: int) -> str:
     return "-"
 
 
-def budget_table(budgets: Sequence[BudgetView], cluster: str, *, everything: bool) -> Table:
+def budget_table(budgets: Sequence[BudgetView], cluster: str, *, everything: bool) -> Fitting:
     heads = ("BUDGET", "SHARE", "ALLOCATION", "GPUS", "USED", "COMMITTED", "OWED", "RATIO", "LAST DAY", "RUN", "QUEUED")
-    made = table(*heads, right=heads[1:])
+    made = table(*heads, right=heads[1:], spare=("ALLOCATION", "COMMITTED", "SHARE", "OWED", "USED", "GPUS"))
     for budget in budgets:
         use = budget.clusters[cluster]
         busy = use.allocation or use.used_gpu_hours or use.running_jobs or use.queued_jobs
@@ -241,9 +242,9 @@ def _load(jobs: int, gpus: int) -> str:
     return f"{jobs} ({units.counted(gpus, 'GPU')})" if jobs else "-"
 
 
-def host_table(hosts: Sequence[HostView], now: int) -> Table:
+def host_table(hosts: Sequence[HostView], now: int) -> Fitting:
     heads = ("CLUSTER", "HOST", "STATE", "SINCE", "GPUS", "FREE", "JOBS", "NOTE")
-    made = table(*heads, right=("SINCE", "GPUS", "FREE"), fold=("JOBS", "NOTE"))
+    made = table(*heads, right=("SINCE", "GPUS", "FREE"), fold=("JOBS", "NOTE"), spare=("SINCE", "GPUS"))
     for host in hosts:
         holders = [f"{a.job}x{len(a.gpus)}{'' if a.protection == 'protected' else ' (exposed)'}" for a in host.attempts]
         note = host.why
@@ -281,9 +282,9 @@ def _kept(host: HostView, now: int) -> list[str]:
     return found + (["kept for short contracts"] if host.headroom else [])
 
 
-def eviction_table(evictions: Sequence[EvictionView]) -> Table:
+def eviction_table(evictions: Sequence[EvictionView]) -> Fitting:
     heads = ("WHEN", "ATTEMPT", "BUDGET", "FOR JOB", "GAINED", "AT RISK", "WHY")
-    made = table(*heads, right=("FOR JOB", "GAINED", "AT RISK"), fold=("WHY",))
+    made = table(*heads, right=("FOR JOB", "GAINED", "AT RISK"), fold=("WHY",), spare=("BUDGET", "GAINED", "AT RISK"))
     for eviction in evictions:
         made.add_row(
             clock(eviction.at),

@@ -96,7 +96,7 @@ def partitions(config: ConfigOption = None, json: Json = False) -> None:
     from tenure.cli.render import escape
 
     heads = ("PARTITION", "DECIDES", "NODES", "GPUS", "TENURE'S JOBS", "OTHERS", "SHARES NODES WITH", "WHY")
-    table = render.table(*heads, right=heads[2:6], fold=("WHY",))
+    table = render.table(*heads, right=heads[2:6], fold=("WHY",), spare=("NODES", "GPUS", "SHARES NODES WITH"))
     for one in found:
         counts = (str(count) for count in (one.nodes, one.gpus, one.ours, one.others))
         table.add_row(one.partition, one.rule.value, *counts, ", ".join(one.shares_with) or "-", escape(one.why))
