@@ -46,6 +46,8 @@ class Connection:
     ) -> None:
         self._given = url, token
         self.address = find_server(url, token)
+        if not (self.address.token.isascii() and self.address.token.isprintable()):
+            raise Unreachable(f"the token from {self.address.source} has characters that no token has: copy it anew")
         self.patience_s = patience_s
         self._http = httpx.Client(
             base_url=self.address.url,

@@ -101,9 +101,7 @@ def list_jobs(
     engine: Server,
     _user: Caller,
     state: Annotated[list[JobState] | None, Query(max_length=20)] = None,
-    user: Annotated[
-        list[Annotated[str, Query(max_length=200, pattern=NO_CONTROL)]] | None, Query(max_length=100)
-    ] = None,
+    user: Annotated[list[Annotated[str, Query(max_length=200, pattern=NO_CONTROL)]] | None, Query()] = None,
     budget: Word = None,
     cluster: Word = None,
     since: Annotated[str | None, Query(max_length=64, description="submitted then or later, RFC 3339")] = None,
