@@ -96,8 +96,8 @@ class Connection:
     ) -> httpx.Response:
         params = {key: value for key, value in (query or {}).items() if value is not None}
         # Of ASCII alone: what is no UTF-8 is the server's to refuse, which says where it stands.
-        body = {"content": dumps(json), "headers": _JSON} if json is not None else {}
-        request = self._http.build_request(method, path, params=params, **body)
+        content, headers = (dumps(json), _JSON) if json is not None else (None, None)
+        request = self._http.build_request(method, path, params=params, content=content, headers=headers)
         request.extensions["timeout"] = httpx.Timeout(30.0 + wait_ms / 1000, connect=5.0).as_dict()
         repeatable = again or method == "GET"
         end, pause = time.monotonic() + self.patience_s, _FIRST_PAUSE_S
