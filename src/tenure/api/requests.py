@@ -37,7 +37,7 @@ UserName = Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9
 
 def _program(words: list[str]) -> list[str]:
     """Raises UnitError for a command without a program."""
-    if not words[0].strip():
+    if not words[0]:
         raise UnitError(words[0], 'say what to run, like ["python", "train.py"]')
     return words
 
