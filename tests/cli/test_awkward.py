@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
-import signal
 import subprocess
 import sys
 import types
@@ -13,9 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
 from support.server import TestServer
 from tenure.api import address
+from tenure.cli import operator
 from tenure.cli.main import run
 from tenure.client import Client, Unreachable
 
@@ -92,13 +93,6 @@ class Asked:
 
     def answer(self, keys: bytes) -> int:
         os.write(self.ours, keys)
-        return self._end()
-
-    def interrupt(self) -> int:
-        os.killpg(self.process.pid, signal.SIGINT)
-        return self._end()
-
-    def _end(self) -> int:
         with contextlib.suppress(OSError):  # that is how a terminal is closed
             while part := os.read(self.ours, 65536):
                 self.said += part.decode()
@@ -120,6 +114,16 @@ def test_who_applies_is_told_when_somebody_was_faster(server: TestServer, tmp_pa
     again = Asked(server)
     assert again.answer(b"y\n") == 0 and again.said.rstrip().endswith("applied")
     budgets.write_text(before)
-    stopped = Asked(server)
-    assert stopped.interrupt() == 130 and "nothing was applied" in stopped.said
     server.cli("apply", "--yes")
+
+
+def test_ctrl_c_at_the_question_applies_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_question: str) -> bool:
+        raise typer.Abort  # what Ctrl-C becomes there
+
+    monkeypatch.setattr(typer, "confirm", interrupted)
+    with pytest.raises(typer.Exit) as left:
+        operator._asked()
+    assert left.value.exit_code == 130 and capsys.readouterr().out == "\nnothing was applied\n"
