@@ -9,7 +9,7 @@ from engine_kit import BUDGETS, Rig, config_of, rig
 
 from tenure.core.model import DAY, HOUR, MINUTE, Policy
 from tenure.engine import maintenance, recovery
-from tenure.store import Store
+from tenure.store import Store, StoreError
 
 LOOKBACK = 2 * DAY
 RETENTION = 5 * DAY
@@ -110,6 +110,20 @@ def test_a_backup_taken_while_it_runs_restores_to_the_same_history(bench: Rig, t
         assert recovery.replay(store).mismatches == ()
         assert running in recovery.restore(store).state.jobs
     assert maintenance.replay(bench.url).mismatches == ()
+
+
+def test_where_there_is_no_database_none_is_made(tmp_path: Path) -> None:
+    """It would be of whoever looks: as root the server could not use it any more."""
+    path = tmp_path / "tenure.db"
+    url = f"sqlite:///{path}"
+    for command in (
+        lambda: maintenance.backup(url, tmp_path / "copy.db"),
+        lambda: maintenance.replay(url),
+        lambda: maintenance.compact(url, 0, RETENTION, LOOKBACK),
+    ):
+        with pytest.raises(StoreError, match=f"there is no database at {path}: has this server ever run"):
+            command()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_replay_tells_which_batch_came_out_differently(bench: Rig) -> None:

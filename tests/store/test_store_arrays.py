@@ -36,6 +36,8 @@ def test_jobs_are_read_with_what_they_share(filled: Store) -> None:
         12: SPEC,
         13: '{"roles":[]}',
     }
+    shared = [row.spec for row in filled.list_jobs(array=10)]
+    assert shared[0] is shared[1] is shared[2], "read once: it may be a megabyte, and the jobs 10,000"
     found = filled.job(11)
     assert found is not None and (found.spec, found.array_id, found.array_index) == (SPEC, 10, 2)
     assert [row.id for row in filled.list_jobs(array=10, indices=(4, 0, 3))] == [12, 10]

@@ -43,9 +43,15 @@ def find_server(url: str | None = None, token: str | None = None) -> Address:
 
 
 def _client_files() -> Iterator[Path]:
-    config = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    yield Path(config) / "tenure" / "client.toml"
-    here = Path.cwd()
+    try:
+        config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+        yield Path(config) / "tenure" / "client.toml"
+    except RuntimeError:
+        pass  # a user without a home, as in containers
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        return  # it was removed while somebody was in it
     for directory in (here, *here.parents):
         yield directory / ".tenure" / "client.toml"
 

@@ -6,6 +6,7 @@ shares and ratios are plain numbers. Inside the models times are integer millise
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
@@ -81,11 +82,17 @@ JobText = Annotated[
 MemoryText = Annotated[str, _unit(units.parse_memory, '"64G"'), Field(max_length=64, examples=["64G"])]
 
 
+_UNSEEN = ("Cc", "Cs", "Zl", "Zp")
+_DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""What makes a line read otherwise than it is written."""
+
+
 def printable(value: str) -> str:
-    """What files, databases and process tables all accept. Raises UnitError."""
-    for character in value:
-        if character < " " or character == "\x7f" or "\ud800" <= character <= "\udfff":
-            raise UnitError(value, f"no control characters: there is {character!r} in it")
+    """What files, databases, process tables and terminals all accept. Raises UnitError."""
+    if not value.isprintable():
+        for character in value:
+            if character in _DIRECTIONS or unicodedata.category(character) in _UNSEEN:
+                raise UnitError(value, f"no control characters: there is {character!a} in it")
     return value
 
 

@@ -50,7 +50,9 @@ def job_views(engine: Engine, rows: Sequence[JobRow], *, fold: bool = False, run
     live, stale = _live(engine, rows)
     for i in stale:
         rows = [*rows[:i], engine.store.job(rows[i].id) or rows[i], *rows[i + 1 :]]
-    views = [JobView(**_fields(row, live.get(row.id))) for row in rows]
+    # Jobs of an array share theirs, and it may be large.
+    specs = {text: _parsed(text) for text in {row.spec for row in rows}}
+    views = [JobView(**_fields(row, live.get(row.id), specs[row.spec])) for row in rows]
     arrays = {row.array_id for row in rows if row.array_id is not None} if fold else set()
     indices = engine.store.never_started(arrays) if arrays else {}
     for i, row in enumerate(rows):
@@ -59,7 +61,7 @@ def job_views(engine: Engine, rows: Sequence[JobRow], *, fold: bool = False, run
             views[i] = views[i].model_copy(update={"array_waiting": units.format_indices(alike)})
     stored = engine.store.attempts_of_all([row.id for row in rows]) if runs else {}
     for i, row in enumerate(rows if runs else ()):
-        views[i] = views[i].model_copy(update={"runs": _runs(views[i], stored.get(row.id, []), spec_of(row))})
+        views[i] = views[i].model_copy(update={"runs": _runs(views[i], stored.get(row.id, []), specs[row.spec])})
     return views
 
 
@@ -78,7 +80,7 @@ def job_view(engine: Engine, row: JobRow) -> JobView:
 
 def array_view(engine: Engine, row: ArrayRow) -> ArrayView:
     """An array, and how many of its jobs are in which state."""
-    spec = codec.record(JobSpec, json.loads(row.spec))
+    spec = _parsed(row.spec)
     indices = json.loads(row.indices)
     first = engine.store.first_in_array(row.id)
     states = engine.store.array_states(row.id)
@@ -165,11 +167,14 @@ def _live(engine: Engine, rows: Iterable[JobRow]) -> tuple[dict[int, dict[str, A
 
 def spec_of(row: JobRow) -> JobSpec:
     """As it was submitted."""
-    return codec.record(JobSpec, json.loads(row.spec))
+    return _parsed(row.spec)
 
 
-def _fields(row: JobRow, live: Mapping[str, Any] | None, spec: JobSpec | None = None) -> dict[str, Any]:
-    spec = spec or spec_of(row)
+def _parsed(text: str) -> JobSpec:
+    return codec.record(JobSpec, json.loads(text))
+
+
+def _fields(row: JobRow, live: Mapping[str, Any] | None, spec: JobSpec) -> dict[str, Any]:
     return {
         "id": row.id,
         "name": row.name,

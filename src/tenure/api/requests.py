@@ -25,6 +25,7 @@ from tenure.api.fields import (
 )
 from tenure.notice.person import parse_digest, parse_email, parse_kinds, parse_quiet, parse_zone
 from tenure.notice.target import MAX_URL
+from tenure.units import UnitError
 
 Gpus = Annotated[int, Field(ge=0, le=1_000_000)]
 Replicas = Annotated[int, Field(ge=1, le=MAX_REPLICAS)]
@@ -32,7 +33,16 @@ MemoryMiB = Annotated[int, Field(ge=0, le=1 << 30)]
 Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
 Signal = Literal["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGALRM"]
 UserName = Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]*$", examples=["ann"])]
-Command = Annotated[list[Argument], Field(min_length=1, max_length=10_000)]
+
+
+def _program(words: list[str]) -> list[str]:
+    """Raises UnitError for a command without a program."""
+    if not words[0]:
+        raise UnitError(words[0], 'say what to run, like ["python", "train.py"]')
+    return words
+
+
+Command = Annotated[list[Argument], Field(min_length=1, max_length=10_000), AfterValidator(_program)]
 
 
 After = Annotated[list[JobText], Field(max_length=1000)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -62,6 +63,24 @@ def _plain(value: Any) -> Any:
 def config_path(given: Path | None) -> Path:
     """The configuration file: what is given, else TENURE_CONFIG, else ``tenure.toml`` here."""
     return given or Path(os.environ.get("TENURE_CONFIG") or CONFIG)
+
+
+_ACTED_ON = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_JOINS = "\u200c\u200d"
+"""Formats of Unicode that only join letters."""
+
+
+def harmless(text: str) -> str:
+    """``text`` without what a terminal acts on: control characters but line breaks, changes of direction, surrogates.
+
+    None of them takes a column, so tables stay as wide as they were.
+    """
+    return "".join(c for c in text if c == "\n" or c in _JOINS or unicodedata.category(c) not in _ACTED_ON)
+
+
+def print_line(text: str) -> None:
+    """A line with words of other people in it, on stdout."""
+    print(text if text.isprintable() else harmless(text))
 
 
 # ---- shell completion: short answers from a server that is there, nothing otherwise

@@ -5,13 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from rich.markup import escape
-
 from tenure import units
 from tenure.api.eta_models import EtaView
 from tenure.api.models import ArrayView, AttemptView, JobDetail, JobView, ReservationView
 from tenure.cli import render
 from tenure.cli.eta import range_lines
+from tenure.cli.render import escape
 from tenure.config.ranges import fold
 from tenure.scripts.launch import shown
 
@@ -63,7 +62,7 @@ def job_lines(job: JobDetail, now: int, eta: EtaView | None = None) -> Iterator[
     for role in job.roles:
         size = f"{role.replicas} x ({units.counted(role.gpus, 'GPU')}, {_number(role.cpus, 'CPU')}, "
         size += f"{units.format_memory(role.memory_mib)})"
-        yield _line(f"role {role.name}", escape(f"{size}  {shlex.join(shown(role.command) or role.command)}"))
+        yield _line(escape(f"role {role.name}"), escape(f"{size}  {shlex.join(shown(role.command) or role.command)}"))
     yield _line("cluster", escape(", ".join(job.clusters)))
     if job.labels:
         wishes = [

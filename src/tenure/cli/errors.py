@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from enum import IntEnum
+
+_SHOWN = 80
 
 
 class Exit(IntEnum):
@@ -28,17 +31,11 @@ class CliError(Exception):
 
 def say_error(message: str) -> None:
     """On stderr, the word in red when somebody looks. Names in it may be anything: none moves the cursor."""
-    from tenure.cli.render import errors
+    from tenure.cli.render import errors, escape
     from tenure.units import printable
 
     shown = "\n".join(map(printable, message.split("\n")))
-    errors().print(f"[bold red]error:[/] {_escape(shown)}", soft_wrap=True)
-
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
+    errors().print(f"[bold red]error:[/] {escape(shown)}", soft_wrap=True)
 
 
 def report(error: BaseException) -> int | None:
@@ -47,13 +44,26 @@ def report(error: BaseException) -> int | None:
         say_error(str(error))
         return int(error.code)
     if isinstance(error, OSError):
-        say_error(str(error))
+        say_error(os_error(error))
+        return Exit.REFUSED
+    if isinstance(error, UnicodeEncodeError):
+        value = str(error.object)
+        shown = value if len(value) <= _SHOWN else value[: _SHOWN - 3] + "..."
+        say_error(f"{shown!a}: write it as UTF-8, in which {value[error.start : error.end]!a} is not possible")
         return Exit.REFUSED
     # Whatever else can be foreseen comes out of modules that the command has imported by now.
     for name, known in (("tenure.client", _client), ("tenure.config", _config), ("tenure.store", _store)):
         if name in sys.modules and (code := known(error)) is not None:
             return code
     return None
+
+
+def os_error(error: OSError) -> str:
+    """What the system refused, and of which file."""
+    if error.errno == errno.ENOENT and error.filename is None:
+        return "this directory is no more: change to one that is there"
+    named = [str(name) for name in (error.filename, error.filename2) if name is not None]
+    return f"{' and '.join(named)}: {error.strerror}" if named else error.strerror or str(error)
 
 
 def _client(error: BaseException) -> int | None:

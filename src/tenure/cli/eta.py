@@ -20,9 +20,8 @@ def eta(job: JobArgument, json: Json = False) -> None:
     if json:
         print_json(found)
         return
-    from rich.markup import escape
-
     from tenure.cli import render
+    from tenure.cli.render import escape
 
     console, now = render.output(), render.now_ms()
     console.print(f"[bold]job {found.label}[/]  {escape(found.text)}", soft_wrap=True)

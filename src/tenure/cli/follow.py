@@ -19,6 +19,7 @@ from tenure.cli.context import (
     Json,
     connect,
     print_json,
+    print_line,
 )
 from tenure.cli.errors import CliError, Exit
 from tenure.cli.naming import Named, array_of, named, one, some
@@ -144,7 +145,7 @@ def wait(
                     raise typer.Exit(TIMED_OUT)
                 ended.append(last)
                 if not json:
-                    print(f"job {last.label} {last.state.replace('_', ' ')}: {last.reason.text}")
+                    print_line(f"job {last.label} {last.state.replace('_', ' ')}: {last.reason.text}")
     if json:
         print_json(ended)
     raise typer.Exit(max(exit_code(job) for job in ended))
@@ -168,6 +169,8 @@ def _last(client: Client, number: int, end: float | None) -> JobView:
 
 def _until_ended(client: Client, number: int, end: float | None) -> Iterator[JobView]:
     """The job each time that it was looked at, with a spinner when it takes longer and somebody looks."""
+    from rich.text import Text
+
     from tenure.cli import render
 
     began = time.monotonic()
@@ -176,7 +179,8 @@ def _until_ended(client: Client, number: int, end: float | None) -> Iterator[Job
     with render.errors().status("") as spinner:
         while not job.ended and (end is None or time.monotonic() < end):
             spent = render.span(int(1000 * (time.monotonic() - began)))
-            spinner.update(f"waiting for job {job.label} ({job.state}, {spent}): {render.where(job, render.now_ms())}")
+            place = render.where(job, render.now_ms())
+            spinner.update(Text(f"waiting for job {job.label} ({job.state}, {spent}): {place}"))
             job = client.wait_once(number, wait_ms=_left(end, 5000))
             yield job
 

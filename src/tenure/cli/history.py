@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tenure.cli import familiar
-from tenure.cli.context import BudgetOption, ClusterOption, Json, connect, print_json
+from tenure.cli.context import BudgetOption, ClusterOption, Json, connect, print_json, print_line
 from tenure.cli.moments import local_time
 from tenure.cli.naming import array_of, named
 
@@ -54,7 +54,7 @@ def queue_lines(jobs: Callable[[], list[JobView]], format: str | None, *, no_hea
         print_json(found)
         return
     for record in ([] if no_header else [None]) + found:
-        print(line(record))
+        print_line(line(record))
 
 
 def host_lines(
@@ -66,7 +66,7 @@ def host_lines(
     if not no_header:
         print(line(None))
     for group in familiar.host_groups(hosts, format or usual, one_by_one=by_host):
-        print(line(group))
+        print_line(line(group))
 
 
 def history(
@@ -114,7 +114,7 @@ def history(
         return
     rows = [row for one in found for row in _rows(one, every=runs)]
     for line in familiar.history_lines(rows, shown, now, parsable=parsable, heading=not no_header):
-        print(line)
+        print_line(line)
 
 
 def _with_runs(client: Client, number: int) -> JobView:

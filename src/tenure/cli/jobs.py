@@ -9,7 +9,16 @@ import typer
 
 from tenure.cli import batch, submission
 from tenure.cli.batch import Prepared
-from tenure.cli.context import FOLLOWING_S, JobArgument, JobArguments, JobOrArrayArguments, Json, connect, print_json
+from tenure.cli.context import (
+    FOLLOWING_S,
+    JobArgument,
+    JobArguments,
+    JobOrArrayArguments,
+    Json,
+    connect,
+    print_json,
+    print_line,
+)
 from tenure.cli.errors import CliError, Exit, report
 from tenure.cli.naming import Named, array_of, named, one
 from tenure.cli.options import JobOptions, is_there, takes
@@ -83,7 +92,7 @@ def _show(made: Prepared, *, json: bool) -> None:
         print_json(submission.dry_run(made))
         return
     for line in submission.dry_run_lines(made):
-        print(line)
+        print_line(line)
 
 
 def _show_plan(plan: PlanView, *, json: bool) -> None:
@@ -98,9 +107,8 @@ def _show_plan(plan: PlanView, *, json: bool) -> None:
 
 
 def _say(done: Submitted) -> None:
-    from rich.markup import escape
-
     from tenure.cli import render
+    from tenure.cli.render import escape
 
     job, array = done.job, done.array
     console = render.output()

@@ -256,9 +256,8 @@ def _print_batch(batch: BatchView, job: int | None, *, json: bool) -> None:
     if json:
         print_json_line(batch)
         return
-    from rich.markup import escape
-
     from tenure.cli import render
+    from tenure.cli.render import escape
 
     for entry in entries:
         why = f" [dim]{escape(entry.reason.text)}[/]" if entry.reason is not None else ""
@@ -294,11 +293,10 @@ def audit(
     if json:
         print_json(found)
         return
-    from rich.markup import escape
-
     from tenure.cli import render
+    from tenure.cli.render import escape
 
-    table = render.table("WHEN", "WHO", "WHAT", "TO", "DETAIL", fold=("DETAIL",))
+    table = render.table("WHEN", "WHO", "WHAT", "TO", "DETAIL", fold=("DETAIL",), spare=("TO",))
     for row in found:
         detail = ", ".join(f"{key} = {value}" for key, value in row.detail.items())
         table.add_row(render.clock(row.at), escape(row.who), row.action, escape(row.target), escape(detail))

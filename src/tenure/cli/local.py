@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tenure.cli.context import ConfigOption, config_path
-from tenure.cli.errors import CliError, Exit
+from tenure.cli.errors import CliError, Exit, os_error
 
 if TYPE_CHECKING:
     from tenure.config import Config
@@ -22,7 +22,7 @@ def init(directory: Annotated[Path, typer.Argument(metavar="[DIR]", show_default
     try:
         written = write_sample(directory)
     except OSError as error:
-        raise CliError(str(error)) from error
+        raise CliError(os_error(error)) from error
     for path in written:
         print(f"wrote {path}")
     print("look at them, then start the scheduler: tenure serve" + ("" if directory == Path() else f" in {directory}"))
@@ -47,7 +47,7 @@ def serve(
     except AlreadyRunning as error:
         raise CliError(str(error)) from error
     except OSError as error:
-        raise CliError(f"cannot serve: {error.strerror or error}") from error
+        raise CliError(f"cannot serve: {os_error(error)}") from error
     raise typer.Exit(code)
 
 

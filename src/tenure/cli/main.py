@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import tenure
 from tenure.core import compiled
@@ -16,7 +17,14 @@ def main() -> NoReturn:
     if arguments in (["--version"], ["-V"]):
         print(version())
         raise SystemExit(0)
+    _take_any_letter(sys.stdout)
     raise SystemExit(run(arguments))
+
+
+def _take_any_letter(stream: TextIO) -> None:
+    """A terminal or a log of another encoding than UTF-8 shows what it can of a name, and nothing fails."""
+    if isinstance(stream, io.TextIOWrapper) and (stream.errors == "strict" or stream.encoding.lower() != "utf-8"):
+        stream.reconfigure(errors="backslashreplace")
 
 
 def version() -> str:
@@ -25,11 +33,11 @@ def version() -> str:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command. Returns the exit code."""
-    from tenure.cli import aliases
-    from tenure.cli.app import app
-    from tenure.cli.errors import report
-
     try:
+        # Somebody may think better of it while these are read.
+        from tenure.cli import aliases
+        from tenure.cli.app import app
+
         app(aliases.translate(list(arguments)), prog_name="tenure")
     except SystemExit as over:
         return over.code if isinstance(over.code, int) else 0 if over.code is None else 2
@@ -40,6 +48,8 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout = None
         return 0
     except Exception as error:
+        from tenure.cli.errors import report
+
         code = report(error)
         if code is None:
             raise

@@ -113,11 +113,10 @@ def told(
     if json:
         print_json(found)
         return
-    from rich.markup import escape
-
     from tenure.cli import render
+    from tenure.cli.render import escape
 
-    table = render.table("TIME", "BY", "NOTICE", "")
+    table = render.table("TIME", "BY", "NOTICE", "", fold=("NOTICE", ""), spare=("BY",))
     for one in found:
         table.add_row(render.clock(one.at), one.channel, escape(one.title), escape(_became(one)))
     render.output().print(table)

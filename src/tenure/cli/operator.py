@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tenure.cli.context import ClusterOption, ConfigOption, complete_hosts, config_path, connect
-from tenure.cli.errors import CliError
+from tenure.cli.errors import CliError, Exit
 
 if TYPE_CHECKING:
     from tenure.api.models import AppliedView, HostView
@@ -88,7 +88,6 @@ def _find(client: Client, names: list[str], cluster: str | None) -> list[tuple[s
 
 
 def _only(name: str, matches: list[HostView], known: list[HostView]) -> tuple[str, str]:
-    from tenure.cli.errors import Exit
     from tenure.config.problems import did_you_mean
 
     if len(matches) > 1:
@@ -101,12 +100,13 @@ def _only(name: str, matches: list[HostView], known: list[HostView]) -> tuple[st
 
 
 def _say(host: HostView, *, asked_back: bool = False) -> None:
+    from tenure import units
     from tenure.cli import render
 
     text = f"{host.cluster}/{host.name} is {host.state}"
     if host.drained_by is not None and host.attempts:
-        text += f": {len(host.attempts)} attempts there, empty in {render.span(host.drained_by - render.now_ms())}"
-        text += " at the latest"
+        left = render.span(host.drained_by - render.now_ms())
+        text += f": {units.counted(len(host.attempts), 'attempt')} there, empty in {left} at the latest"
     elif asked_back and host.state != "healthy":
         text += f": {host.why} ({host.by}); it is back here when it is in service there"
     render.output().print(text, markup=False)
@@ -156,11 +156,25 @@ def apply(
         if not yes:
             if not sys.stdin.isatty():
                 raise CliError("nothing was applied, since nobody can be asked here: say --yes")
-            if not typer.confirm("Apply this?"):
+            if not _asked():
                 print("nothing was applied")
                 return
+            if client.apply(clusters, budgets, dry_run=True).changes != planned.changes:
+                raise CliError(
+                    "nothing was applied: somebody else has applied a configuration meanwhile, so this would change "
+                    "something else than what was shown; look again"
+                )
         client.apply(clusters, budgets, dry_run=False)
         print("applied")
+
+
+def _asked() -> bool:
+    """Whether it shall be so. Raises Exit on Ctrl-C."""
+    try:
+        return typer.confirm("Apply this?")
+    except typer.Abort:
+        print("\nnothing was applied")
+        raise typer.Exit(Exit.INTERRUPTED) from None
 
 
 def read_files(path: Path) -> tuple[tuple[str, str], tuple[str, str]]:

@@ -73,11 +73,11 @@ def list_tokens(
     if json:
         print_json(found)
         return
-    from rich.markup import escape
-
     from tenure.cli import render
+    from tenure.cli.render import escape
 
-    table = render.table("ID", "USER", "LABEL", "MADE", "LAST USED", "EXPIRES", right=("ID",))
+    heads = ("ID", "USER", "LABEL", "MADE", "LAST USED", "EXPIRES")
+    table = render.table(*heads, right=("ID",), spare=("LAST USED", "MADE"))
     for token in found:
         times = (render.clock(at) for at in (token.created_at, token.last_used_at, token.expires_at))
         table.add_row(str(token.id), escape(token.user), escape(token.label), *times)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.markup import escape
-
 from tenure import units
 from tenure.api.plan_models import BalanceView, PlannedEviction, PlanView
 from tenure.cli import render
+from tenure.cli.render import escape
 from tenure.core.model import SHARE_ONE
 
 _WIDTH = 10

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich import markup
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.text import Text
 
 from tenure import units
 from tenure.api.models import AttemptView, BudgetView, EvictionView, HostView, JobView, StatusView
+from tenure.cli.context import harmless
+from tenure.cli.fitting import Fitting
 from tenure.core.reasons import Reason
 
 _PIPE_WIDTH = 240
@@ -34,15 +36,51 @@ STYLES = {
 }
 
 
+_GUARD = "\u2060"
+"""Takes no column, and is taken out again where it is shown."""
+
+
+def escape(text: str) -> str:
+    """``text`` inside of markup. What rich has for this takes backslashes at its end for its own."""
+    bare = text.rstrip("\\")
+    return markup.escape(bare) + (text[len(bare) :] + _GUARD if len(bare) < len(text) else "")
+
+
+def _harmless(segments: Iterable[Segment]) -> Iterator[Segment]:
+    """A colour or a move of the cursor that is meant is a segment's style or control, never its text."""
+    for segment in segments:
+        if segment.control or segment.text.isprintable():
+            yield segment
+        else:
+            yield Segment(harmless(segment.text), segment.style)
+
+
+class Screen(Console):
+    """Names, commands and reasons are other people's: whatever is in them, it is shown and does nothing."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        return _harmless(super().render(renderable, options))
+
+
+class Harmless:
+    """The same for what another console shows."""
+
+    def __init__(self, shown: RenderableType) -> None:
+        self.shown = shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        return _harmless(console.render(self.shown, options))
+
+
 @cache
 def output() -> Console:
-    console = Console(highlight=False, emoji=False)
-    return console if console.is_terminal else Console(highlight=False, emoji=False, width=_PIPE_WIDTH)
+    console = Screen(highlight=False, emoji=False)
+    return console if console.is_terminal else Screen(highlight=False, emoji=False, width=_PIPE_WIDTH)
 
 
 @cache
 def errors() -> Console:
-    return Console(stderr=True, highlight=False, emoji=False)
+    return Screen(stderr=True, highlight=False, emoji=False)
 
 
 def state_text(state: str) -> Text:
@@ -99,9 +137,9 @@ def ratio(value: float | None, digits: int = 2) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def table(*columns: str, right: Iterable[str] = (), fold: Iterable[str] = ()) -> Table:
-    """An open table: no lines, one space of padding, bold heads."""
-    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+def table(*columns: str, right: Iterable[str] = (), fold: Iterable[str] = (), spare: Iterable[str] = ()) -> Fitting:
+    """A table that fits where it is shown. ``spare``: columns that it does without there, the first of them first."""
+    made = Fitting(spare)
     for column in columns:
         made.add_column(
             column,
@@ -146,9 +184,10 @@ def counted(states: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in states.items())
 
 
-def job_table(jobs: Sequence[JobView], now: int) -> Table:
+def job_table(jobs: Sequence[JobView], now: int) -> Fitting:
     columns = ("ID", "STATE", "NAME", "USER", "BUDGET", "GPUS", "MIN", "PRI", "AGE", "RUN", "WHERE / WHY")
-    made = table(*columns, right=("ID", "GPUS", "PRI", "AGE", "RUN"), fold=("WHERE / WHY",))
+    spare = ("PRI", "AGE", "MIN", "BUDGET", "USER", "RUN")
+    made = table(*columns, right=("ID", "GPUS", "PRI", "AGE", "RUN"), fold=("WHERE / WHY",), spare=spare)
     for job in jobs:
         made.add_row(
             escape(job.label),
@@ -174,9 +213,9 @@ def _runtime(job: JobView, now: int) -> str:
     return "-"
 
 
-def budget_table(budgets: Sequence[BudgetView], cluster: str, *, everything: bool) -> Table:
+def budget_table(budgets: Sequence[BudgetView], cluster: str, *, everything: bool) -> Fitting:
     heads = ("BUDGET", "SHARE", "ALLOCATION", "GPUS", "USED", "COMMITTED", "OWED", "RATIO", "LAST DAY", "RUN", "QUEUED")
-    made = table(*heads, right=heads[1:])
+    made = table(*heads, right=heads[1:], spare=("ALLOCATION", "COMMITTED", "SHARE", "OWED", "USED", "GPUS"))
     for budget in budgets:
         use = budget.clusters[cluster]
         busy = use.allocation or use.used_gpu_hours or use.running_jobs or use.queued_jobs
@@ -203,13 +242,15 @@ def _load(jobs: int, gpus: int) -> str:
     return f"{jobs} ({units.counted(gpus, 'GPU')})" if jobs else "-"
 
 
-def host_table(hosts: Sequence[HostView], now: int) -> Table:
+def host_table(hosts: Sequence[HostView], now: int) -> Fitting:
     heads = ("CLUSTER", "HOST", "STATE", "SINCE", "GPUS", "FREE", "JOBS", "NOTE")
-    made = table(*heads, right=("SINCE", "GPUS", "FREE"), fold=("JOBS", "NOTE"))
+    made = table(*heads, right=("SINCE", "GPUS", "FREE"), fold=("JOBS", "NOTE"), spare=("SINCE", "GPUS"))
     for host in hosts:
         holders = [f"{a.job}x{len(a.gpus)}{'' if a.protection == 'protected' else ' (exposed)'}" for a in host.attempts]
         note = host.why
-        if host.drained_by is not None:
+        if host.state == "draining" and not host.attempts:
+            note += f"{'; ' if note else ''}empty"
+        elif host.drained_by is not None:
             note += f"{'; ' if note else ''}empty in {span(host.drained_by - now)} at the latest"
         elif host.state == "draining":
             note += f"{'; ' if note else ''}waits for a gang that must restart elsewhere"
@@ -241,9 +282,9 @@ def _kept(host: HostView, now: int) -> list[str]:
     return found + (["kept for short contracts"] if host.headroom else [])
 
 
-def eviction_table(evictions: Sequence[EvictionView]) -> Table:
+def eviction_table(evictions: Sequence[EvictionView]) -> Fitting:
     heads = ("WHEN", "ATTEMPT", "BUDGET", "FOR JOB", "GAINED", "AT RISK", "WHY")
-    made = table(*heads, right=("FOR JOB", "GAINED", "AT RISK"), fold=("WHY",))
+    made = table(*heads, right=("FOR JOB", "GAINED", "AT RISK"), fold=("WHY",), spare=("BUDGET", "GAINED", "AT RISK"))
     for eviction in evictions:
         made.add_row(
             clock(eviction.at),

@@ -92,12 +92,11 @@ def partitions(config: ConfigOption = None, json: Json = False) -> None:
     if json:
         print_json([one.plain() for one in found])
         return
-    from rich.markup import escape
-
     from tenure.cli import render
+    from tenure.cli.render import escape
 
     heads = ("PARTITION", "DECIDES", "NODES", "GPUS", "TENURE'S JOBS", "OTHERS", "SHARES NODES WITH", "WHY")
-    table = render.table(*heads, right=heads[2:6], fold=("WHY",))
+    table = render.table(*heads, right=heads[2:6], fold=("WHY",), spare=("NODES", "GPUS", "SHARES NODES WITH"))
     for one in found:
         counts = (str(count) for count in (one.nodes, one.gpus, one.ours, one.others))
         table.add_row(one.partition, one.rule.value, *counts, ", ".join(one.shares_with) or "-", escape(one.why))

@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from tenure import units
 from tenure.api.balance_models import BalanceView, DayView, PartsView, StatementView
 from tenure.cli import render
+from tenure.cli.render import escape
 from tenure.core.model import DAY, HOUR
 
 _BAR = 60

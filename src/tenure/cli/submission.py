@@ -77,9 +77,7 @@ def _say_misplaced(made: Prepared, error: TenureError) -> None:
 
 def say_notes(made: Prepared) -> None:
     """Notes on stderr, and once what some words mean here."""
-    from rich.markup import escape
-
-    from tenure.cli.render import errors
+    from tenure.cli.render import errors, escape
 
     for note in made.notes:
         errors().print(f"[dim]note:[/] {escape(note)}", soft_wrap=True)
@@ -89,7 +87,10 @@ def say_notes(made: Prepared) -> None:
 
 def _first_time(words: Sequence[str]) -> list[str]:
     """Those of ``words`` that this user has not been told about; they count as told from now on."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    try:
+        base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    except RuntimeError:
+        return list(dict.fromkeys(words))  # a user without a home
     path = Path(base) / "tenure" / "told"
     try:
         told = path.read_text("utf-8").split()

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import RenderableType
-from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -27,6 +26,7 @@ from tenure.api.why_models import (
 )
 from tenure.cli import render
 from tenure.cli.eta import range_lines
+from tenure.cli.render import escape
 from tenure.config.ranges import fold
 from tenure.core.reasons import Reason
 from tenure.units import counted, digits_apart, format_ratio

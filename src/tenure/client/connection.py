@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Mapping
+from json import dumps
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlsplit
@@ -19,6 +20,7 @@ from tenure.api.models import (
 M = TypeVar("M", bound=BaseModel)
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 3.0
+_JSON = {"Content-Type": "application/json"}
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -44,6 +46,8 @@ class Connection:
     ) -> None:
         self._given = url, token
         self.address = find_server(url, token)
+        if not (self.address.token.isascii() and self.address.token.isprintable()):
+            raise Unreachable(f"the token from {self.address.source} has characters that no token has: copy it anew")
         self.patience_s = patience_s
         self._http = httpx.Client(
             base_url=self.address.url,
@@ -91,7 +95,9 @@ class Connection:
         again: bool = False,
     ) -> httpx.Response:
         params = {key: value for key, value in (query or {}).items() if value is not None}
-        request = self._http.build_request(method, path, params=params, json=json)
+        # Of ASCII alone: what is no UTF-8 is the server's to refuse, which says where it stands.
+        content, headers = (dumps(json), _JSON) if json is not None else (None, None)
+        request = self._http.build_request(method, path, params=params, content=content, headers=headers)
         request.extensions["timeout"] = httpx.Timeout(30.0 + wait_ms / 1000, connect=5.0).as_dict()
         repeatable = again or method == "GET"
         end, pause = time.monotonic() + self.patience_s, _FIRST_PAUSE_S

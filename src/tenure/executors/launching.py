@@ -79,11 +79,19 @@ def render(
         "tag": tag,
         "at": procs.boottime_ms(),
         "boot": procs.boot_id(),
-        "workdir": launch.workdir or str(Path.home()),
+        "workdir": launch.workdir or _home(),
         "protected_for": launch.protected_for,
         "env": common,
         "processes": _processes(launch),
     }
+
+
+def _home() -> str:
+    """Where jobs start that do not say; a user without a home, as in containers, has the root."""
+    try:
+        return str(Path.home())
+    except RuntimeError:
+        return "/"
 
 
 def signals_to_handle(warn_signal: str) -> str:

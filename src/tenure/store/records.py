@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import fields
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Select, case, func, insert, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, func, insert, or_, select
 
 from tenure.store import schema
 from tenure.store.database import HIGHEST_DELETED_JOB, Database, as_dict, columns_of
@@ -23,12 +24,19 @@ def under(column: Column[Any], path: str) -> ColumnElement[bool]:
     return or_(column == path, (column >= path + "/") & (column < path + "0"))
 
 
-def _jobs() -> Select[Any]:
-    """Jobs, each with the whole of what it was submitted as."""
-    jobs, arrays = schema.jobs, schema.arrays
-    spec = case((jobs.c.spec == "", arrays.c.spec), else_=jobs.c.spec)
-    columns = (spec if item.name == "spec" else jobs.c[item.name] for item in fields(JobRow))
-    return select(*columns).select_from(jobs.outerjoin(arrays, jobs.c.array_id == arrays.c.id))
+_jobs = partial(columns_of, JobRow, schema.jobs)
+"""Jobs; of those of an array without what it was submitted as, which ``_found`` adds."""
+
+
+def _found(connection: Connection, query: Select[Any]) -> list[JobRow]:
+    """Jobs, each with the whole of what it was submitted as, which may be large: for an array it is read once."""
+    rows = [JobRow(*row) for row in connection.execute(query)]
+    table, numbers = schema.arrays, sorted({row.array_id or 0 for row in rows if not row.spec})
+    specs: dict[int, str] = {}
+    for at in range(0, len(numbers), _IDS_AT_ONCE):
+        wanted = select(table.c.id, table.c.spec).where(table.c.id.in_(numbers[at : at + _IDS_AT_ONCE]))
+        specs |= {row.id: row.spec for row in connection.execute(wanted)}
+    return [row if row.spec else replace(row, spec=specs[row.array_id or 0]) for row in rows]
 
 
 def _never_started() -> ColumnElement[bool]:
@@ -53,22 +61,26 @@ class Records(Database):
 
     def _one_job(self, condition: ColumnElement[bool]) -> JobRow | None:
         with self._read() as connection:
-            row = connection.execute(_jobs().where(condition)).one_or_none()
-        return None if row is None else JobRow(*row)
+            rows = _found(connection, _jobs().where(condition))
+        return rows[0] if rows else None
 
     def jobs_of(self, ids: Collection[int]) -> dict[int, JobRow]:
         """These jobs by id, as far as there are any."""
         numbers, found = sorted(ids), dict[int, JobRow]()
         for at in range(0, len(numbers), _IDS_AT_ONCE):
-            rows = self._all(_jobs().where(schema.jobs.c.id.in_(numbers[at : at + _IDS_AT_ONCE])))
-            found |= {row.id: JobRow(*row) for row in rows}
+            some = _jobs().where(schema.jobs.c.id.in_(numbers[at : at + _IDS_AT_ONCE]))
+            found |= {row.id: row for row in self._jobs_found(some)}
         return found
+
+    def _jobs_found(self, query: Select[Any]) -> list[JobRow]:
+        with self._read() as connection:
+            return _found(connection, query)
 
     def waiting_in(self, budgets: Collection[str]) -> list[JobRow]:
         """Jobs that queue in exactly these budgets, oldest first."""
         table = schema.jobs
         query = _jobs().where(table.c.state == "queued", table.c.budget.in_(budgets)).order_by(table.c.id)
-        return [JobRow(*row) for row in self._all(query)]
+        return self._jobs_found(query)
 
     def array(self, array_id: int) -> ArrayRow | None:
         """The array of this id, None when there is none or the history of all its jobs was compacted."""
@@ -131,7 +143,8 @@ class Records(Database):
         ``after``: the id of the last job of the page before. ``limit`` None: all.
         """
         table = schema.jobs
-        query = _jobs().order_by(table.c.id.desc()).limit(limit)
+        # The ids first: sorting all that match with what they were submitted as would take its size times theirs.
+        query = select(table.c.id).order_by(table.c.id.desc()).limit(limit)
         if states:
             query = query.where(table.c.state.in_(states))
         if users:
@@ -151,7 +164,7 @@ class Records(Database):
             query = query.where(or_(~_never_started(), table.c.array_id.is_(None), table.c.id.in_(first)))
         if after is not None:
             query = query.where(table.c.id < after)
-        return [JobRow(*row) for row in self._all(query)]
+        return self._jobs_found(_jobs().where(table.c.id.in_(query)).order_by(table.c.id.desc()))
 
     def never_started(self, arrays: Collection[int]) -> dict[tuple[int, bool], list[int]]:
         """(Array, held or not) -> the indices of its jobs that wait and have never started, rising."""

@@ -18,7 +18,7 @@ def run_log(database_url: str, progress: Callable[[int], None]) -> tuple[Run, in
     from tenure.store import Store
 
     replayed, batches, different = LogRun("the live log"), 0, 0
-    with Store.open(database_url) as store:
+    with Store.open_to_read(database_url) as store:
         kept: list[tuple[str, str]] = []
 
         def feed() -> Iterator[Batch]:

@@ -151,7 +151,8 @@ class TopApp(App[None]):
         table.show(found, now)
         what = f"jobs of {user}" if user else "jobs"
         matching = f" with {self.words!r}" if self.words else ""
-        table.border_title = f"{what}{matching}, by {self.by}{' backwards' if self.backwards else ''}"
+        # As a string it would be markup, and what is typed may be anything.
+        table.border_title = Text(f"{what}{matching}, by {self.by}{' backwards' if self.backwards else ''}")
         table.border_subtitle = pieces.more(taken) or f"{len(found)}"
 
     # ---- why

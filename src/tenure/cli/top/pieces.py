@@ -10,6 +10,7 @@ from rich.text import Text
 
 from tenure.api.models import BudgetView, HostView, JobView
 from tenure.cli import render
+from tenure.cli.context import harmless
 from tenure.cli.top.snapshot import Gpu, Snapshot, gpus_of, in_order
 from tenure.config.ranges import fold
 from tenure.core.reasons import Reason
@@ -200,12 +201,12 @@ def job_row(job: JobView, now: int, width: int) -> list[Text]:
     cells = {
         "ID": Text(job.label, justify="right"),
         "STATE": render.state_text("held" if held else job.state),
-        "NAME": Text(job.name),
-        "USER": Text(job.user),
+        "NAME": Text(harmless(job.name)),
+        "USER": Text(harmless(job.user)),
         "BUDGET": Text(job.budget),
         "GPUS": Text(str(job.gpus), justify="right"),
         "FOR": Text(age, justify="right"),
-        "WHERE / WHY": Text(place(job, now, width)),
+        "WHERE / WHY": Text(harmless(place(job, now, width))),
     }
     columns = job_columns(width)
     for name, cell in cells.items():

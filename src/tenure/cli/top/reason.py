@@ -9,13 +9,14 @@ from rich.text import Text
 
 from tenure.cli import render
 from tenure.cli.detail import job_lines
+from tenure.cli.render import Harmless
 from tenure.cli.why_page import page
 from tenure.client import Client
 
 
-def ask(client: Client, job_id: int, width: int) -> Group:
+def ask(client: Client, job_id: int, width: int) -> Harmless:
     """As ``tenure why`` and ``tenure show`` say it now, in ``width`` columns. Raises TenureError and Unreachable."""
-    return Group(*_parts(client, job_id, width))
+    return Harmless(Group(*_parts(client, job_id, width)))
 
 
 def _parts(client: Client, job_id: int, width: int) -> Iterator[RenderableType]:

@@ -118,10 +118,10 @@ def _write(figures: TraceFigures, out: Path, *, told: bool) -> None:
 @contextmanager
 def _gauged(name: str) -> Iterator[Gauge]:
     """A bar of the bytes read on stderr; the first Ctrl-C ends the reading, a second one everything."""
-    from rich.markup import escape
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     from tenure.cli import render
+    from tenure.cli.render import escape
     from tenure.sim.traces import Gauge
     from tenure.units import printable
 
