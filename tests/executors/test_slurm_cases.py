@@ -122,6 +122,26 @@ def test_a_gang_has_the_chosen_nodes_and_gpus(watched: Watched, slurm: SlurmClus
     assert found["NodeList"] == "node[002,004]"
 
 
+def test_it_comes_back_with_its_id_at_once_on_the_same_node(watched: Watched, slurm: SlurmCluster, line: Line) -> None:
+    """A node takes no job in the second in which it ended there: Slurm would end it, and its id be lost.
+
+    So each run ends early in a second. Slurm looks for what it can start once a second, mostly later in it.
+    """
+    numbers = set()
+    for attempt in range(1, 4):
+        kept, name = Path(f"{line}.kept{attempt}"), f"1.{attempt}"
+        ends = f"'until [ -e {kept} ]; do sleep 0.02; done; exit 3'"
+        say = sh(SAY.format(line=line).replace("'exit 3'", ends))
+        watched.executor.start(on(slurm.names[0], command=say, attempt_id=name))
+        numbers.add(line.hear().split()[1])
+        watched.executor.stop(order(name, again=True))
+        slurm_kit.wait_kept(slurm, max(numbers, key=int))
+        time.sleep(2 - time.time() % 1)  # Slurm ends no job within a second of its start
+        kept.touch()
+        watched.ended(name)
+    assert len(numbers) == 1, numbers
+
+
 def test_a_gang_that_is_not_alike_everywhere_is_several_slurm_jobs(
     watched: Watched, slurm: SlurmCluster, root: Path, line: Line
 ) -> None:

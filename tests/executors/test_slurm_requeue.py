@@ -27,7 +27,7 @@ def evicted(root: Path, steering: Steering, job: int) -> Run:
     plan.write(planned, attempt, launch, {}, "localhost", root)
     run = Run(attempt, planned, FileClock(root))
     run.obey(order(f"{job}.1", again=True))
-    there = SlurmJob(100 + job, job, 0, 0, 1, "RUNNING", False, "None", 0)
+    there = SlurmJob(100 + job, job, 0, 0, 1, "RUNNING", False, "None", 0, 0, 0)
     run.advance(steering, Look([], {job: [there]}, {}, []), nullcontext)
     return run
 

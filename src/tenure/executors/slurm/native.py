@@ -25,6 +25,7 @@ from tenure.executors.slurm.handling import Handling, Start
 from tenure.executors.slurm.look import Look
 from tenure.executors.slurm.part import Writing
 from tenure.executors.slurm.patience import Patience
+from tenure.executors.slurm.rest import Rest
 from tenure.executors.slurm.rows import Row
 from tenure.faults import point
 from tenure.slurm import reading
@@ -36,8 +37,6 @@ KILL_AGAIN_MS = 5_000
 """Between two orders to kill."""
 MISSING_MS = 3_000
 """So long Slurm must not have shown the job before it counts as forgotten."""
-REST_MS, LONG_AGO_S = 2_000, 10
-"""A node refuses a job in the second in which its last run was ended there (``Job credential revoked``)."""
 RELEASED, WARNED = "released.json", "warned.json"
 _PREFIX = "slurm:"
 
@@ -108,7 +107,7 @@ class NativeRun:
         self._ended = 0
         """Slurm's time of the end, while it cleans up after the run."""
         self._missing_since: int | None = None
-        self._rests_since: int | None = None
+        self._rest = Rest()
         """When it was first seen to wait, after it had just been queued again."""
         self._requeue_allowed = False
         self._killed_at: int | None = None
@@ -221,10 +220,8 @@ class NativeRun:
         return self._conclude(Outcome(files.NOT_STARTED, (), files.STOPPED_BEFORE), writing)
 
     def _release(self, handling: Handling, row: Row, writing: Writing) -> None:
-        if row.restarts and procs.wall_ms() // 1000 - row.submitted < LONG_AGO_S:
-            self._rests_since = self._rests_since or procs.boottime_ms()
-            if procs.boottime_ms() - self._rests_since < REST_MS:
-                return
+        if not self._rest.over(row.restarts, row.submitted):
+            return
         start = self._pin(handling, row)
         point("native.pinned")
         with writing():

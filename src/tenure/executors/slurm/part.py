@@ -16,6 +16,7 @@ from tenure.executors import procs
 from tenure.executors.slurm.gang import Gang
 from tenure.executors.slurm.node import GO
 from tenure.executors.slurm.reading import SlurmJob
+from tenure.executors.slurm.rest import Rest
 from tenure.executors.slurm.steering import OUTPUT, Steering
 from tenure.faults import point
 from tenure.slurm.commands import CommandFailed
@@ -45,6 +46,7 @@ class PartRun:
         self._gang = gang
         self._directory = directory
         self._released = False
+        self._rest = Rest()
         self._requeue_allowed = False
         self._requeue_tries = 0
         self._cancelled = False
@@ -90,7 +92,7 @@ class PartRun:
                 self._release(steering, number, writing)
             elif job.reason == "BadConstraints":
                 self._refuse(f"Slurm cannot give job {job.id} what it asks for on {', '.join(self.hosts)}", writing)
-            elif job.held or not self._released:
+            elif (job.held or not self._released) and self._rest.over(job.restarts, job.submitted):
                 steering.pin(job, plan, self.index)
                 self._release(steering, job.id, writing)
         except CommandFailed as error:

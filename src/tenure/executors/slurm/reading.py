@@ -22,7 +22,7 @@ class SlurmJob(Stated):
     """One of our jobs in Slurm. ``id`` may have been used before: ``job``, from the comment, is what it is.
 
     ``ended``: Slurm's end time, in seconds since 1970; 0 while it has none. ``gpus`` and ``cpus`` are asked for on each
-    node.
+    node. ``restarts``: how often it was queued again, which happens at ``submitted`` then.
     """
 
     id: int
@@ -34,6 +34,8 @@ class SlurmJob(Stated):
     held: bool
     reason: str
     ended: int
+    submitted: int
+    restarts: int
 
 
 def comment(cluster: str, job: int, part: int, gpus: int, cpus: int, instance: str) -> str:
@@ -86,6 +88,8 @@ def own_jobs(rows: Iterable[Row], instance: str, uid: int) -> dict[int, list[Slu
             held=row.held,
             reason=row.reason,
             ended=row.ended,
+            submitted=row.submitted,
+            restarts=row.restarts,
         )
         found.setdefault(job.job, []).append(job)
     return found
