@@ -11,13 +11,14 @@ import pytest
 import structlog
 
 from tenure.engine import serve
+from tenure.executors import procs
 
 
 def test_a_lock_that_a_killed_server_left_for_a_moment_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told, stack = threading.Event(), ExitStack()
-    monkeypatch.setattr(serve, "LOCK_WITHIN_S", 60)
+    monkeypatch.setattr(procs, "LOCK_WITHIN_S", 60)
 
     def listen(_: object, name: str, event: dict[str, object]) -> dict[str, object]:
         if event["event"] == "data_dir_in_use":
@@ -37,7 +38,7 @@ def test_a_lock_that_a_killed_server_left_for_a_moment_is_waited_for(
 
 
 def test_a_server_that_runs_on_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "LOCK_WITHIN_S", 0)
+    monkeypatch.setattr(procs, "LOCK_WITHIN_S", 0)
     with ExitStack() as first, ExitStack() as second:
         serve._lock(first, tmp_path)
         with pytest.raises(serve.AlreadyRunning, match="stop it first, or use another data_dir"):

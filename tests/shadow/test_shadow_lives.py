@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from shadow_kit import BEGIN, SITE, ended, runs, waits
 
-from tenure.shadow import journal as journal_module
+from tenure.executors import procs
 from tenure.shadow.journal import FILE, Journal, RecordError, jobs_line, read_record
 from tenure.shadow.lives import Life, Lives
 from tenure.shadow.seen import Seen
@@ -115,7 +115,7 @@ def test_a_time_without_looks_is_a_gap_unless_accounting_fills_it(tmp_path: Path
 
 
 def test_one_watch_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "LOCK_WITHIN_S", 0)
+    monkeypatch.setattr(procs, "LOCK_WITHIN_S", 0)
     journal = Journal(tmp_path)
     with pytest.raises(RecordError, match="another watch"):
         Journal(tmp_path)
@@ -132,7 +132,7 @@ def test_a_lock_that_a_killed_watch_left_for_a_moment_is_waited_for(
         tried.append(seconds)
         first.close()
 
-    monkeypatch.setattr(journal_module.time, "sleep", lets_go)
+    monkeypatch.setattr(procs.time, "sleep", lets_go)
     Journal(tmp_path).close()
     assert len(tried) == 1
 

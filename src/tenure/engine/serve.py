@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +13,13 @@ from tenure.config import Config, load, resolve
 from tenure.config.settings import Slurm
 from tenure.core.reasons import Refusal
 from tenure.engine.engine import Engine
+from tenure.executors import procs
 from tenure.executors.local import LocalExecutor
 from tenure.executors.several import Part, Several
 from tenure.executors.slurm.executor import SlurmExecutor
 from tenure.store.store import Store
 
 log = structlog.get_logger()
-
-LOCK_WITHIN_S = 2.0
-"""So long the lock of a data directory is tried when another has it."""
 
 
 class AlreadyRunning(Exception):
@@ -89,22 +85,10 @@ def build(config_path: Path) -> Server:
 
 
 def _lock(stack: ExitStack, data: Path) -> None:
-    """One server at a time. What a killed one was just starting may have its lock for a moment, like its port."""
+    """One server at a time."""
     handle = stack.enter_context((data / "lock").open("a"))
-    deadline = time.monotonic() + LOCK_WITHIN_S
-    told = False
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                why = f"a server is running on {data}; stop it first, or use another data_dir"
-                raise AlreadyRunning(why) from None
-        if not told:
-            log.info("data_dir_in_use", data_dir=str(data), tried_for_s=LOCK_WITHIN_S)
-            told = True
-        time.sleep(0.05)
+    if not procs.wait_lock(handle, lambda: log.info("data_dir_in_use", data_dir=str(data))):
+        raise AlreadyRunning(f"a server is running on {data}; stop it first, or use another data_dir")
 
 
 def _first_configuration(engine: Engine, config: Config) -> None:

@@ -14,9 +14,9 @@ import resource
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 PROC = Path("/proc")
 _PR_SET_PDEATHSIG = 1
@@ -24,6 +24,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 _RLIMIT_LOCKS = 10
 """A limit that Linux keeps, hands down to every descendant, shows, and has not applied since 2.4: a label."""
 _TAG_VARIABLE = "TENURE_TAG"
+LOCK_WITHIN_S = 2.0
+"""So long a lock that another has is tried."""
 
 
 class Stat(NamedTuple):
@@ -207,3 +209,23 @@ def try_lock(path: Path) -> int | None:
         os.close(descriptor)
         return None
     return descriptor
+
+
+def wait_lock(file: IO[Any], busy: Callable[[], object] | None = None) -> bool:
+    """Lock an open file until it is closed; False when somebody else has it.
+
+    Who was killed may have it for a moment, in a process that was just starting. So it is tried for ``LOCK_WITHIN_S``
+    when another has it, which ``busy`` hears once. Raises OSError where files cannot be locked.
+    """
+    deadline = time.monotonic() + LOCK_WITHIN_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if busy is not None:
+                busy()
+            busy = None
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)

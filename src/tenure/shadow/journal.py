@@ -6,20 +6,17 @@ what is lost is one look, and the next one sees the same jobs.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tenure.executors import procs
 from tenure.shadow.lives import Lives
 from tenure.shadow.seen import Seen
 
-LOCK_WITHIN_S = 2.0
-"""So long the lock of a record is tried when another watch has it."""
 FILE = "record.jsonl"
 FORMAT = 1
 GAP = 180
@@ -111,27 +108,18 @@ class Journal:
         self.path = folder / FILE
         self.record = Record()
         self._file = self.path.open("ab")
-        if not self._lock():
+        try:
+            if not procs.wait_lock(self._file):
+                raise RecordError(f"folder = {folder}: another watch writes there; name another folder")
+        except BaseException:
             self._file.close()
-            raise RecordError(f"folder = {folder}: another watch writes there; name another folder")
+            raise
         whole = 0
         for number, line in _lines(self.path):
             _take(self.record, self.path, number, line)
             whole += len(line)
         self._file.truncate(whole)
         self._begun = whole > 0
-
-    def _lock(self) -> bool:
-        """A watch that was killed may have it for a moment."""
-        deadline = time.monotonic() + LOCK_WITHIN_S
-        while True:
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return True
-            except OSError as error:
-                if not isinstance(error, BlockingIOError) or time.monotonic() > deadline:
-                    return False
-            time.sleep(0.05)
 
     def write(self, line: dict[str, Any]) -> None:
         """Append a line, on disk when this returns, and take it into the record. Raises OSError."""
